@@ -1,0 +1,101 @@
+# Everything a contributor runs. `make` alone lists the targets; CONTRIBUTING.md says more.
+#
+#   PYTHON=python3.13 make setup     build the environment with that interpreter
+#   make test ARGS="-k chain -x"     hand arguments to what the target runs
+
+PYTHON ?=
+ARGS ?=
+VENV := .venv
+BENCH_VENV := .venv-bench
+LOCK_VENV := .venv-lock
+UV_VERSION := 0.13.7
+READY := $(VENV)/.ready
+BENCH_READY := $(BENCH_VENV)/.ready
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Prints the first interpreter that is new enough and can make environments, or says what is missing.
+CANDIDATES = $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
+PROBE = import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))
+define find_python
+python=; for candidate in $(CANDIDATES); do \
+  if "$$candidate" -c "$(PROBE)" >/dev/null 2>&1; then python="$$candidate"; break; fi; \
+done; \
+if [ -z "$$python" ]; then \
+  echo "perdure needs Python 3.11 to 3.14 with its venv module; tried: $(CANDIDATES)." >&2; \
+  echo "Install one (on Debian and Ubuntu also python3-venv), or name it: make setup PYTHON=/path/to/python3.12" >&2; \
+  exit 1; \
+fi
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test demo bench torture lock clean
+
+help: ## list the targets
+	@echo "usage: make <target> [ARGS=...]"
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) \
+	  | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
+
+setup: $(READY) ## make .venv with the locked dependencies and perdure itself, editable
+
+$(READY): requirements/dev.txt pyproject.toml
+	@if ! $(VENV)/bin/python -c "$(PROBE)" >/dev/null 2>&1; then \
+	  $(find_python); \
+	  echo "setup: making $(VENV) with $$("$$python" --version)"; \
+	  rm -rf $(VENV) && "$$python" -m venv $(VENV); \
+	fi
+	@echo "setup: installing requirements/dev.txt (hashes checked)"
+	@$(VENV)/bin/python -m pip install -qq --require-hashes -r requirements/dev.txt
+	@$(VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
+	@touch $@
+	@echo "setup: done; $(VENV)/bin/perdure is ready"
+
+check: $(READY) ## lint, format, types, import layers, tidiness: what CI asks before the tests
+	@echo "check: ruff"
+	@$(VENV)/bin/ruff check --quiet --output-format concise .
+	@$(VENV)/bin/ruff format --quiet --check . \
+	  || { echo "check: run $(VENV)/bin/ruff format . and look at the difference" >&2; exit 1; }
+	@echo "check: mypy"
+	@$(VENV)/bin/mypy
+	@echo "check: imports"
+	@$(VENV)/bin/lint-imports --no-logo
+	@echo "check: tidy"
+	@$(VENV)/bin/python -m pytest -q tests/test_tidy.py tests/test_public_names.py
+
+test: $(READY) ## run the tests
+	@$(VENV)/bin/python -m pytest $(ARGS)
+
+demo: $(READY) ## see a session survive a crash, in a minute
+	@$(VENV)/bin/perdure demo $(ARGS)
+
+bench: $(READY) $(BENCH_READY) ## measure perdure and its peers (the peers live in .venv-bench)
+	@$(VENV)/bin/python -m bench $(ARGS)
+
+$(BENCH_READY): requirements/bench.txt
+	@if ! $(BENCH_VENV)/bin/python -c "$(PROBE)" >/dev/null 2>&1; then \
+	  $(find_python); \
+	  echo "bench: making $(BENCH_VENV) with $$("$$python" --version)"; \
+	  rm -rf $(BENCH_VENV) && "$$python" -m venv $(BENCH_VENV); \
+	fi
+	@echo "bench: installing requirements/bench.txt (hashes checked; large, once)"
+	@$(BENCH_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/bench.txt
+	@touch $@
+
+torture: $(READY) ## kill processes at every moment and look for a lost write
+	@$(VENV)/bin/python -m torture $(ARGS)
+
+lock: ## write requirements/*.txt anew from *.in (ARGS=--upgrade for newer versions)
+	@if ! $(LOCK_VENV)/bin/uv --version 2>/dev/null | grep -q "^uv $(UV_VERSION)"; then \
+	  $(find_python); \
+	  "$$python" -m venv $(LOCK_VENV) && $(LOCK_VENV)/bin/python -m pip install -qq uv==$(UV_VERSION); \
+	fi
+	@for set in root dev bench; do \
+	  echo "lock: requirements/$$set.txt"; \
+	  $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	    $(ARGS) requirements/$$set.in --output-file requirements/$$set.txt || exit 1; \
+	done
+
+clean: ## remove all that the other targets made, environments included
+	@rm -rf $(VENV) $(BENCH_VENV) $(LOCK_VENV) dist build .pytest_cache .mypy_cache .ruff_cache \
+	  .import_linter_cache .hypothesis
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

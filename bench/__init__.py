@@ -1,0 +1,1 @@
+"""Benchmarks of perdure against SQLite itself and against its peers: `python -m bench --help`."""

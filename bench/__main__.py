@@ -1,0 +1,117 @@
+"""Measure perdure, SQLite itself and the peers in one run; docs/BENCHMARKS.md is such a result."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench import machine
+from bench.client import ROOT, Entry
+from bench.corpus import deflated, message_bytes
+from bench.figures import appends, branches, crowds, install, reads
+from bench.plan import FULL, QUICK
+from bench.report import Outcome, table, write_docs, write_json
+from bench.run import OURS, RAW, RAW_JSON, Run
+from bench.targets import judge, targets
+
+_PEERS = {"openai": "openai_session", "langgraph": "langgraph_saver", "adk": "adk_service"}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="smaller numbers, two repetitions")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
+    parser.add_argument("--no-peers", action="store_true", help="only perdure and raw SQLite")
+    parser.add_argument("--install-peers", action="store_true", help="first make .venv-bench")
+    parser.add_argument("--repetitions", type=int, help="instead of five (two with --quick)")
+    parser.add_argument("--dir", help="where the databases live while they are measured; must be a real disk")
+    parser.add_argument("--json", default="build/bench.json", help="where the samples go (%(default)s)")
+    parser.add_argument(
+        "--write-docs", nargs="?", const="docs/BENCHMARKS.md", metavar="PATH", help="write %(const)s or PATH"
+    )
+    return parser.parse_args()
+
+
+def contenders(with_peers: bool) -> list[Entry]:
+    """Those that can be measured here; says which cannot."""
+    entries = [Entry(RAW, "raw", sys.executable), Entry(RAW_JSON, "raw_json", sys.executable)]
+    if machine.has_perdure():
+        entries.insert(0, Entry(OURS, "ours", sys.executable))
+    else:
+        print("perdure cannot be imported: its figures stay empty")
+    python = machine.peers_python()
+    if with_peers and python is None:
+        print("no .venv-bench: the peers' figures stay empty (--install-peers makes it)")
+    elif with_peers and python is not None:
+        entries += [Entry(name, module, python, peer=True) for name, module in _PEERS.items()]
+    return entries
+
+
+def measure(run: Run) -> None:
+    for repetition in range(1, run.plan.repetitions + 1):
+        run.say(f"repetition {repetition} of {run.plan.repetitions}")
+        appends.measure(run, repetition)
+        reads.measure(run, repetition)
+        branches.measure(run, repetition)
+        appends.finish(run, repetition)
+        crowds.measure(run, repetition)
+    install.measure(run)
+
+
+def about_text(run: Run) -> str:
+    """One sentence on the size and the compressibility of the corpus."""
+    turns = run.corpus.turns(0, min(256, len(run.corpus)))
+    size = statistics.mean(map(message_bytes, turns))
+    alone = statistics.mean(deflated([one]) for one in turns)
+    together = deflated(turns[:64])
+    return (
+        f"A turn is {size / 1e3:.1f} kB of question, tool call, result and answer; zlib at level 6 shrinks"
+        f" a single one to {alone:.2f} of its size, 64 in one piece to {together:.2f}."
+    )
+
+
+def command(options: argparse.Namespace) -> str:
+    """What to type to get this again, without machine paths."""
+    words = ["python -m bench"]
+    words += ["--quick"] if options.quick else []
+    words += ["--no-peers"] if options.no_peers else []
+    words += [f"--repetitions {options.repetitions}"] if options.repetitions else []
+    return " ".join([*words, "--write-docs"] if options.write_docs else words)
+
+
+def main() -> int:
+    options = arguments()
+    if options.install_peers:
+        machine.install_peers()
+    plan = QUICK if options.quick else FULL
+    if options.repetitions:
+        plan = plan.with_repetitions(options.repetitions)
+    folder = machine.working_folder(options.dir)
+    run = None
+    try:
+        about = {**machine.facts(folder), "load before": machine.load()}
+        run = Run(plan, contenders(not options.no_peers), folder)
+        measure(run)
+        about |= {"load after": machine.load(), "duration": f"{run.elapsed():.0f} s"}
+        verdicts = [judge(target, run.ledger) for target in targets(plan)]
+        date = datetime.now(UTC).date().isoformat()
+        outcome = Outcome(command(options), date, plan, about, run, verdicts, about_text(run))
+    finally:
+        if run is not None:
+            run.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"\n{table(outcome)}\n")
+    write_json(outcome, ROOT / options.json)
+    if options.write_docs:
+        write_docs(outcome, ROOT / Path(options.write_docs))
+    if run.failures:
+        return 1
+    return int(options.strict and any(verdict.word in ("FAIL", "not measured") for verdict in verdicts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

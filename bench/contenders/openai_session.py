@@ -1,0 +1,77 @@
+"""openai-agents' SQLiteSession: one `add_items` per turn, with the four items the SDK's runner makes of it.
+
+As shipped it asks for WAL and leaves `synchronous` at SQLite's default; that default is read from a
+connection opened the same way and must be FULL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bench import durability
+from bench.corpus import Corpus, Turn, compact
+
+# Before the import, which would start the thread that sends traces.
+os.environ.setdefault("OPENAI_AGENTS_DISABLE_TRACING", "1")
+
+from agents import SQLiteSession
+
+
+def _items(one: Turn) -> list[Any]:
+    call, asked = one["call"], compact(one["arguments"])
+    said = [{"type": "output_text", "text": one["answer"], "annotations": []}]
+    done = {"role": "assistant", "status": "completed"}
+    return [
+        {"role": "user", "content": one["user"]},
+        {"type": "function_call", "call_id": call, "name": one["tool"], "arguments": asked},
+        {"type": "function_call_output", "call_id": call, "output": compact(one["result"])},
+        {"type": "message", "id": f"msg_{call}", **done, "content": said},
+    ]
+
+
+class Contender:
+    def __init__(self, corpus: Corpus) -> None:
+        self._loop = asyncio.new_event_loop()
+
+    def open(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / "openai.db"
+        self._session = SQLiteSession("s", self._path)
+
+    def append(self, turns: list[Turn]) -> None:
+        self._loop.run_until_complete(self._append(turns))
+
+    async def _append(self, turns: list[Turn]) -> None:
+        for one in turns:
+            await self._session.add_items(_items(one))
+
+    def read(self) -> list[Turn]:
+        items: list[Any] = self._loop.run_until_complete(self._session.get_items())
+        return [
+            {
+                "user": user["content"],
+                "call": asked["call_id"],
+                "tool": asked["name"],
+                "arguments": json.loads(asked["arguments"]),
+                "result": json.loads(finished["output"]),
+                "answer": answer["content"][0]["text"],
+            }
+            for user, asked, finished, answer in zip(*[iter(items)] * 4, strict=True)
+        ]
+
+    def close(self) -> None:
+        self._session.close()
+
+    def facts(self) -> dict[str, str]:
+        return {
+            "version": f"openai-agents {version('openai-agents')}",
+            "sqlite": sqlite3.sqlite_version,
+            "durability": durability.defaults(str(self._path)),
+            "commits per turn": "1",
+        }

@@ -1,0 +1,46 @@
+"""The paragraphs of docs/BENCHMARKS.md that explain how things are measured."""
+
+METHOD = """
+**One run, interleaved.** Each contender is a process of its own that the runner asks over a pipe; the peers
+run in an environment of their own with the locked versions of `requirements/bench.txt`. In every repetition
+all contenders start from empty stores and take turns in slices, in an order that rotates, so that the noise
+of the machine meets all of them. Targets are ratios taken inside each repetition; the median of those counts.
+Wall clock and CPU (user and system, all threads of the contender's process) cover the appending or reading
+alone: not the start of the process, not the generation of text. What the kernel does on threads of its own,
+such as writing its journal, is in the wall clock and not in the CPU.
+
+**The text.** {text} It is generated: invented words with Zipf's frequencies, a topic for every turn, numbers
+and identifiers; nothing is repeated on purpose but the keys of the JSON. Every result is read back through
+the contender's own interface and compared with what was stored.
+
+**Equal durability.** Every contender acknowledges a turn only after SQLite has forced it to disk:
+`synchronous=FULL`, with a write-ahead log where the contender uses one. The graph saver is given a connection
+set so; the peers that open their own connections leave SQLite's default, which is read back and must be FULL;
+the syncs of perdure and of raw SQLite are counted. perdure and raw SQLite use the SQLite inside apsw, the
+peers the one their Python links. Where a sync is cheap (see the machine) the processor decides the rates;
+on a slow disk it is the number of commits per turn.
+
+**What a turn costs each contender.** Each is handed the same plain data and makes its own objects of it.
+
+- *raw (b)*: the turn encoded as JSON by msgspec, one insert, one commit. *raw (d)*: one commit for
+  {sessions} such inserts. *raw+json* encodes with `json.dumps` instead. Reading decodes with
+  `json.loads`; the bare select is listed beside it.
+- *perdure*: one `append` of six events (turn started, question, tool asked, tool finished, answer, turn
+  finished), hashed into the session's chain. With {sessions} sessions at once, each appends its turns one
+  after the other, all in one event loop.
+- *openai*: `SQLiteSession.add_items` with four items, once per turn. The SDK's own runner calls it more
+  often in such a turn.
+- *langgraph*: `SqliteSaver.put_writes` and `put` of a checkpoint whose `messages` channel holds everything
+  so far as message objects; one step per turn, measured over {graph_steps} steps around step {graph_step}.
+  The engine makes five checkpoints of such a turn in a graph with a tool loop. The cost grows with the length
+  of the session; delta channels, which are beta, are not used.
+- *adk*: `SqliteSessionService.append_event` for four events per turn, as shipped: a connection for every
+  event, and a rollback journal. Measured over {slow_peer} turns after the first {slow_peer}; its cost hardly
+  depends on the length.
+
+**Ready for the next turn** is a fresh `perdure.open`, the session, its state and its last {tail} turns,
+against a fresh raw connection that selects and decodes as many rows; a second pair of numbers leaves the
+opening out on both sides. **Bytes on disk** are all files of the closed store; message bytes are the texts,
+arguments and results alone. **Two processes** append to a session each in one file, raw SQLite with a busy
+timeout.
+"""

@@ -1,0 +1,116 @@
+"""The targets, as data: what is divided by what, and the bound. Ratios are taken inside each repetition."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from bench.plan import Plan
+from bench.run import OURS, RAW, RAW_JSON, Ledger
+
+
+@dataclass(frozen=True)
+class Target:
+    """`metric` of perdure, divided by `against` of `other` if given, compared with `bound`."""
+
+    figure: str
+    claim: str
+    metric: str
+    sense: str
+    bound: float
+    against: str = ""
+    other: str = ""
+    unit: str = "×"
+    judged: bool = True
+    """False for a ratio that is shown and has no target."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    target: Target
+    values: list[float]
+    """One per repetition; empty when something that is needed was not measured."""
+
+    @property
+    def value(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def word(self) -> str:
+        target = self.target
+        if not target.judged:
+            return ""
+        if not self.values:
+            return "not measured"
+        met = self.value >= target.bound if target.sense == "≥" else self.value <= target.bound
+        return "PASS" if met else "FAIL"
+
+
+def judge(target: Target, ledger: Ledger) -> Verdict:
+    values = ledger.get(target.metric, OURS)
+    if target.against:
+        below = ledger.get(target.against, target.other)
+        values = [a / b for a, b in zip(values, below, strict=False)]
+    return Verdict(target, values)
+
+
+def _shown(figure: str, claim: str, metric: str, other: str, against: str = "") -> Target:
+    return Target(figure, claim, metric, "", 0, against or metric, other, judged=False)
+
+
+def targets(plan: Plan) -> list[Target]:
+    return [*_append_targets(plan), *_read_targets(plan), *_branch_targets(plan), *_install_targets()]
+
+
+def _append_targets(plan: Plan) -> list[Target]:
+    span = f"turns {plan.short:,}–{plan.stop:,}"
+    late = f"turns {plan.late:,}–{plan.long:,}"
+    step = f"LangGraph's at step {plan.graph_step}"
+    many = f"{plan.sessions} sessions at once"
+    rate, cpu = "append.rate", "append.cpu"
+    return [
+        Target("F1", f"turns/s, {span}, of raw commits (b)", rate, "≥", 0.5, rate, RAW),
+        _shown("F1", f"turns/s, {span}, of the same with json.dumps", rate, RAW_JSON),
+        Target("F1", f"turns/s, {span}, of OpenAI's", rate, "≥", 1.2, rate, "openai"),
+        Target("F1", f"turns/s, {span}, of {step}", rate, "≥", 10, rate, "langgraph"),
+        Target("F1", f"CPU per turn, {span}, of raw commits (b)", cpu, "≤", 3, cpu, RAW),
+        _shown("F1", f"CPU per turn, {span}, of the same with json.dumps", cpu, RAW_JSON),
+        Target("F1", f"CPU per turn, {span}, of OpenAI's", cpu, "≤", 0.8, cpu, "openai"),
+        Target("F1", f"CPU per turn, {late}, of that at {span}", "late.cpu", "≤", 1.1, cpu, OURS),
+        Target("F2", f"turns/s, {many}, of raw batches (d)", "many.rate", "≥", 0.3, "many.rate", RAW),
+        _shown("F2", f"turns/s, {many}, of the same with json.dumps", "many.rate", RAW_JSON),
+        Target("F2", "turns/s, two processes, of raw (b) with two", "pair.rate", "≥", 0.5, "pair.rate", RAW),
+        Target("F3", f"bytes on disk after {plan.short:,} turns, of message bytes", "disk", "≤", 0.7),
+    ]
+
+
+def _read_targets(plan: Plan) -> list[Target]:
+    fresh, opened = "ready.fresh.long", "ready.open.long"
+    ready, history = f"ready at {plan.long:,} turns", f"whole history of {plan.long:,}, verified"
+    raw = f"raw last {plan.tail}, decoded"
+    return [
+        Target("F4", f"{ready}, of that at {plan.short:,}", fresh, "≤", 1.2, "ready.fresh.short", OURS),
+        Target("F4", f"{ready}, of {raw}; both open the file", fresh, "≤", 4, fresh, RAW),
+        Target("F4", f"{ready}, of {raw}; file open in both", opened, "≤", 4, opened, RAW),
+        _shown("F4", f"{ready}, opening, of {raw}, file open", fresh, RAW, opened),
+        _shown("F4", f"{ready}, opening, of the bare select, file open", fresh, RAW, "ready.select.long"),
+        Target("F4", f"{history}, of raw, decoded", "history.verified", "≤", 2, "history.decoded", RAW),
+        _shown("F4", f"{history}, of the bare select", "history.verified", RAW, "history.select"),
+    ]
+
+
+def _branch_targets(plan: Plan) -> list[Target]:
+    short, long = (f"fork in the middle of {turns:,}, of one append" for turns in (plan.short, plan.long))
+    return [
+        Target("F5", short, "fork.short", "≤", 2, "single.short", OURS),
+        Target("F5", long, "fork.long", "≤", 2, "single.long", OURS),
+        Target("F5", "1,000 forks on disk", "forks.size", "≤", 4, unit=" MB"),
+        Target("F5", f"first 50 of {plan.listed:,} sessions", "page", "≤", 2, unit=" ms"),
+    ]
+
+
+def _install_targets() -> list[Target]:
+    return [
+        Target("F6", "CPU of `import perdure` above bare Python", "start.cost", "≤", 100, unit=" ms"),
+        Target("F6", "distributions installed, perdure included", "distributions", "≤", 12, unit=""),
+    ]

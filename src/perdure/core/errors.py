@@ -1,0 +1,233 @@
+"""Every error perdure raises, in one tree. Each message says what to do next; `fields` carries the facts.
+
+::
+
+    PerdureError
+    ├── CallerError                 the request cannot be served as it is: change it
+    │   ├── Invalid                 a value is wrong
+    │   │   ├── TooLarge            over a size limit
+    │   │   ├── TooDeep             nested deeper than the limit
+    │   │   ├── UnknownKind         an event kind this version does not know
+    │   │   ├── BadCursor           a page cursor that this query did not make
+    │   │   └── BadExport           a JSONL export that does not parse or does not add up
+    │   ├── NotFound                no such session, version or checkpoint
+    │   │   └── CheckpointExpired   it was there; its time is over
+    │   ├── Refused                 valid, but not in this state
+    │   │   ├── MoveRefused         not in the lifecycle table; names what is allowed
+    │   │   ├── GuardFailed         in the table, but its guard says no
+    │   │   ├── Terminal            the session has ended
+    │   │   ├── Suspended           the session sleeps: resume it first
+    │   │   ├── TurnRefused         the turn is not open, or another one is
+    │   │   ├── BranchRefused       this session may not be branched so
+    │   │   ├── PruneRefused        a branch or checkpoint still needs the prefix
+    │   │   ├── RedactionRefused    this event carries structure, not content
+    │   │   └── HookRefused         a hook before the move said no
+    │   ├── KeyReused               same idempotency key, another body
+    │   ├── BudgetExhausted         the account has not that much left
+    │   └── SchemaError             a document does not fit its declared schema
+    │       └── NoMigrationPath     no chain of migrations leads to the wanted version
+    ├── ConflictError               somebody else was first: reload and decide again
+    │   ├── VersionConflict         names the version found
+    │   ├── AlreadyExists           the id is taken
+    │   ├── KeyInFlight             the same key is being served right now
+    │   └── MergeConflict           both sides changed the same thing; lists the paths
+    └── WorldError                  not the caller's fault: the disk, the file, another version
+        ├── Tampered                stored bytes do not match their digest
+        │   └── Damaged             stored bytes cannot be read at all
+        ├── NotAStore               the file is something else
+        ├── NewerStore              written by a newer perdure
+        ├── OldSqlite               the linked SQLite has a known corruption bug
+        ├── ReadOnly                the file or folder cannot be written
+        ├── DiskFull                no space left; reads still work
+        ├── StoreBusy               another process has held the file for too long
+        ├── StorePoisoned           an fsync failed; the store must be reopened
+        └── StoreClosed             used after close
+"""
+
+from typing import Any, ClassVar
+
+
+class PerdureError(Exception):
+    """Root of the tree. `code` is stable and machine-readable, `fields` are the facts behind the message."""
+
+    code: ClassVar[str] = "perdure_error"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        name = cls.__name__
+        cls.code = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+    def __init__(self, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fields = fields
+
+    def __getattr__(self, name: str) -> Any:
+        """Fields read as attributes: `error.found` after a `VersionConflict`."""
+        fields: dict[str, Any] = self.__dict__.get("fields", {})
+        if name in fields:
+            return fields[name]
+        raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {sorted(fields)}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.message, self.fields))
+
+
+def _rebuild(cls: type[PerdureError], message: str, fields: dict[str, Any]) -> PerdureError:
+    return cls(message, **fields)
+
+
+class CallerError(PerdureError):
+    """The request cannot be served as it is."""
+
+
+class ConflictError(PerdureError):
+    """Somebody else was first."""
+
+
+class WorldError(PerdureError):
+    """The disk, the file or another version stands in the way."""
+
+
+class Invalid(CallerError):
+    """A value is wrong."""
+
+
+class TooLarge(Invalid):
+    """Over a size limit."""
+
+
+class TooDeep(Invalid):
+    """Nested deeper than the limit."""
+
+
+class UnknownKind(Invalid):
+    """An event kind this version does not know."""
+
+
+class BadCursor(Invalid):
+    """A page cursor that this query did not make."""
+
+
+class BadExport(Invalid):
+    """A JSONL export that does not parse or does not add up."""
+
+
+class NotFound(CallerError):
+    """No such session, version or checkpoint."""
+
+
+class CheckpointExpired(NotFound):
+    """The checkpoint was there; its time is over."""
+
+
+class Refused(CallerError):
+    """Valid, but not in this state."""
+
+
+class MoveRefused(Refused):
+    """Not in the lifecycle table; names what is allowed."""
+
+
+class GuardFailed(Refused):
+    """In the lifecycle table, but its guard says no."""
+
+
+class Terminal(Refused):
+    """The session has ended."""
+
+
+class Suspended(Refused):
+    """The session sleeps: resume it first."""
+
+
+class TurnRefused(Refused):
+    """The turn is not open, or another one is."""
+
+
+class BranchRefused(Refused):
+    """This session may not be branched so."""
+
+
+class PruneRefused(Refused):
+    """A branch or checkpoint still needs the prefix."""
+
+
+class RedactionRefused(Refused):
+    """This event carries structure, not content."""
+
+
+class HookRefused(Refused):
+    """A hook before the move said no."""
+
+
+class KeyReused(CallerError):
+    """Same idempotency key, another body."""
+
+
+class BudgetExhausted(CallerError):
+    """The account has not that much left."""
+
+
+class SchemaError(CallerError):
+    """A document does not fit its declared schema."""
+
+
+class NoMigrationPath(SchemaError):
+    """No chain of migrations leads to the wanted version."""
+
+
+class VersionConflict(ConflictError):
+    """Someone appended first. Reload, decide again, retry."""
+
+
+class AlreadyExists(ConflictError):
+    """The id is taken."""
+
+
+class KeyInFlight(ConflictError):
+    """The same key is being served right now."""
+
+
+class MergeConflict(ConflictError):
+    """Both sides changed the same thing."""
+
+
+class Tampered(WorldError):
+    """Stored bytes do not match their digest."""
+
+
+class Damaged(Tampered):
+    """Stored bytes cannot be read at all."""
+
+
+class NotAStore(WorldError):
+    """The file is something else."""
+
+
+class NewerStore(WorldError):
+    """Written by a newer perdure."""
+
+
+class OldSqlite(WorldError):
+    """The linked SQLite has a known corruption bug."""
+
+
+class ReadOnly(WorldError):
+    """The file or folder cannot be written."""
+
+
+class DiskFull(WorldError):
+    """No space left; reads still work."""
+
+
+class StoreBusy(WorldError):
+    """Another process has held the file for too long."""
+
+
+class StorePoisoned(WorldError):
+    """An fsync failed; the store must be reopened."""
+
+
+class StoreClosed(WorldError):
+    """Used after close."""

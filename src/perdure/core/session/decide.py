@@ -1,0 +1,289 @@
+"""Deciding: a state, a command and the facts become drafts of events, or a typed refusal. Nothing else is written.
+
+One function per command; `decide` only picks it. A `Wish` among the drafts asks for a checkpoint at that point;
+whoever writes the record fulfils it, since that takes an id and the base of a delta.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from perdure.core.errors import Invalid, TooLarge
+from perdure.core.session import budget, checkpoints, lifecycle, scratchpad, tools, turns
+from perdure.core.session import commands as do
+from perdure.core.session import vars as variables
+from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned, Trigger
+from perdure.core.session.event import Draft, Payload, draft
+from perdure.core.session.lifecycle import Effect, Life, MoveFacts, Phase
+from perdure.core.session.links import ConflictFound, Linked, Merged
+from perdure.core.session.origin import Configured, Created, Renewed
+from perdure.core.session.redaction import Redacted
+from perdure.core.session.state import State
+from perdure.core.session.steering import Feedback
+from perdure.core.session.turns import Message, TurnRolledBack
+
+MAX_EVENTS: Final = 4096
+ALWAYS_WELCOME: Final = frozenset({Feedback.kind, Linked.kind})
+"""Kinds that even an ended session takes."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What deciding needs to know of the world."""
+
+    at: int
+    vars_valid: bool = True
+    consistent: bool = True
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint is wanted here."""
+
+    trigger: Trigger
+    label: str = ""
+    metadata: dict[str, Any] = {}
+
+
+Decided = tuple[Draft | Wish, ...]
+
+
+def decide(state: State, command: do.Command, facts: Facts) -> Decided:
+    """What the command does to the session; typed errors say why it does nothing."""
+    if (state.version == 0 or not state.session) and not isinstance(command, do.Create):
+        raise Invalid("a session begins with create")
+    rule = _RULES.get(type(command))
+    if rule is None:
+        raise Invalid(f"{type(command).__name__} is not a command of a session")
+    decided: Decided = rule(state, command, facts)
+    return decided
+
+
+def with_automatic_checkpoints(state: State, decided: Decided, at: int) -> Decided:
+    """The same events with the checkpoints the session's policy asks for around them."""
+    policy = state.config.checkpoints
+    if policy is None or any(isinstance(item, Wish) for item in decided):
+        return decided
+    if policy.pre_mutation and any(isinstance(item, Draft) and item.payload.mutates for item in decided):
+        return (Wish(trigger=Trigger.PRE_MUTATION), *decided)
+    kinds = {item.payload.kind for item in decided if isinstance(item, Draft)}
+    trigger = checkpoints.due(policy, state.checkpoints, at, kinds)
+    return decided if trigger is None else (*decided, Wish(trigger=trigger))
+
+
+def _create(state: State, command: do.Create, facts: Facts) -> Decided:
+    decided: list[Draft | Wish] = [
+        draft(
+            Created(
+                owner=command.owner,
+                title=command.title,
+                tags=command.tags,
+                metadata=command.metadata,
+                config=command.config,
+                overrides=command.overrides,
+                isolation=command.isolation,
+                account=command.account,
+                lineage=command.lineage,
+                exit_criteria=command.exit_criteria,
+                agent_id=command.agent_id,
+                expires_at=command.expires_at,
+            )
+        )
+    ]
+    if command.vars is not None:
+        change = variables.change(variables.Vars(), command.vars, command.schema, command.schema_version)
+        decided += [draft(change)] if change is not None else []
+    if command.activate:
+        facts_now = MoveFacts(vars_valid=facts.vars_valid)
+        decided.append(draft(lifecycle.decide_move(Life(), "activate", facts_now)))
+    return tuple(decided)
+
+
+def _append(state: State, command: do.Append, facts: Facts) -> Decided:
+    if not command.drafts:
+        raise Invalid("an append needs at least one event")
+    if len(command.drafts) > MAX_EVENTS:
+        raise TooLarge(
+            f"an append takes {MAX_EVENTS} events, this one has {len(command.drafts)}; split it", limit=MAX_EVENTS
+        )
+    part, version = state.turns, state.version
+    decided: list[Draft | Wish] = []
+    for item in command.drafts:
+        version += 1
+        payload = item.payload
+        _admit(state, payload)
+        turns.admit(part, payload)
+        target = item.target if item.target is not None else payload.aim()
+        before = part.open
+        part = turns.follow(part, payload, target, facts.at, version)
+        current = part.open or before
+        number = current.number if current is not None else None
+        decided.append(Draft(payload, item.agent, item.child_agent, target, number))
+    return tuple(decided)
+
+
+def _admit(state: State, payload: Payload) -> None:
+    """Refuse what callers may not append, or not now."""
+    if not payload.callers:
+        raise Invalid(f"{payload.kind} is written by perdure itself; use the call made for it", kind=payload.kind)
+    if payload.kind not in ALWAYS_WELCOME and state.phase is not Phase.ACTIVE:
+        lifecycle.must_be_awake(state.life, state.session)
+    if isinstance(payload, tools.ToolBound):
+        tools.admit(payload)
+    elif isinstance(payload, scratchpad.ScratchpadWritten):
+        scratchpad.write(payload.content)
+
+
+def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
+    _not_ended(state)
+    changes: dict[str, Any] = {}
+    for name in ("title", "tags", "metadata", "config"):
+        value = getattr(command, name)
+        if value is not None and value != getattr(state.origin, name):
+            changes[name] = value
+    return (draft(Configured(**changes)),) if changes else ()
+
+
+def _move(state: State, command: do.MoveTo, facts: Facts) -> Decided:
+    moved = lifecycle.decide_move(
+        state.life,
+        command.event,
+        MoveFacts(
+            turn_open=state.turns.open is not None,
+            vars_valid=facts.vars_valid,
+            unbound_tools=tools.unbound(state.tools),
+            open_children=tuple(state.children.open),
+            unmet_criteria=tuple(name for name, met in state.life.criteria.items() if not met),
+            consistent=facts.consistent,
+        ),
+        command.reason,
+    )
+    effects = lifecycle.find_move(state.phase, command.event).effects
+    decided: list[Draft | Wish] = []
+    if Effect.INTERRUPT_TURN in effects:
+        decided += _interruption(state, command.event)
+    if Effect.CHECKPOINT in effects:
+        decided.append(Wish(trigger=Trigger.LIFECYCLE, label=command.event))
+    return (*decided, draft(moved))
+
+
+def _interruption(state: State, reason: str, text: str = "") -> Iterator[Draft]:
+    closed = turns.interrupt(state.turns, reason, text)
+    if closed is not None and state.turns.open is not None:
+        yield draft(closed, turn=state.turns.open.number)
+
+
+def _set_vars(state: State, command: do.SetVars, facts: Facts) -> Decided:
+    _not_ended(state)
+    change = variables.change(state.vars, command.document, command.schema, command.schema_version)
+    return (draft(change),) if change is not None else ()
+
+
+def _scratchpad(state: State, command: do.WriteScratchpad, facts: Facts) -> Decided:
+    _not_ended(state)
+    return (Draft(scratchpad.write(command.content), agent=command.agent),)
+
+
+def _reserve(state: State, command: do.Reserve, facts: Facts) -> Decided:
+    lifecycle.must_be_awake(state.life, state.session)
+    return (draft(budget.reserve(state.budget, command.reservation, command.amount, command.purpose)),)
+
+
+def _settle(state: State, command: do.Settle, facts: Facts) -> Decided:
+    settled = budget.settle(state.budget, command.reservation, command.cost, estimated=command.estimated)
+    return tuple(draft(item) for item in settled)
+
+
+def _checkpoint(state: State, command: do.TakeCheckpoint, facts: Facts) -> Decided:
+    return (Wish(trigger=command.trigger, label=command.label, metadata=command.metadata),)
+
+
+def _pin(state: State, command: do.PinCheckpoint, facts: Facts) -> Decided:
+    return (draft(CheckpointPinned(id=command.id, pinned=command.pinned)),)
+
+
+def _expire(state: State, command: do.ExpireCheckpoints, facts: Facts) -> Decided:
+    return (draft(CheckpointExpired(ids=command.ids)),) if command.ids else ()
+
+
+def _recover(state: State, command: do.Recover, facts: Facts) -> Decided:
+    return tuple(_interruption(state, command.reason, command.text))
+
+
+def _roll_back(state: State, command: do.RollBack, facts: Facts) -> Decided:
+    turns.admit(state.turns, TurnRolledBack())
+    number = state.turns.open.number if state.turns.open else None
+    return (draft(TurnRolledBack(reason=command.reason), turn=number),)
+
+
+def _merge(state: State, command: do.MergeIn, facts: Facts) -> Decided:
+    lifecycle.must_be_awake(state.life, state.session)
+    decided: list[Draft | Wish] = []
+    change = variables.change(state.vars, command.document)
+    if change is not None:
+        decided.append(draft(change))
+    for agent, content in command.pads.items():
+        if state.scratchpads.pads.get(agent, scratchpad.Pad()).content != content:
+            decided.append(Draft(scratchpad.write(content), agent=agent or None))
+    if command.summary:
+        decided.append(draft(Message(role="system", content=command.summary)))
+    place: dict[str, Any] = {
+        "source": command.source,
+        "source_version": command.source_version,
+        "base_version": command.base_version,
+    }
+    if command.conflicts:
+        decided.append(draft(ConflictFound(id=command.conflict_id, conflicts=command.conflicts, **place)))
+    else:
+        decided.append(draft(Merged(policy=command.policy, settles=command.settles, **place)))
+    return tuple(decided)
+
+
+def _redact(state: State, command: do.Redact, facts: Facts) -> Decided:
+    if not command.versions:
+        raise Invalid("name the versions to redact")
+    return (draft(Redacted(versions=command.versions, reason=command.reason)),)
+
+
+def _renew(state: State, command: do.Renew, facts: Facts) -> Decided:
+    _not_ended(state)
+    if command.expires_at <= facts.at:
+        raise Invalid("the new expiry lies in the past; choose a later one", expires_at=command.expires_at)
+    return (draft(Renewed(expires_at=command.expires_at)),)
+
+
+def _not_ended(state: State) -> None:
+    if state.phase in lifecycle.TERMINAL:
+        lifecycle.must_be_awake(state.life, state.session)
+
+
+def drafts_of(items: Sequence[Payload | Draft]) -> tuple[Draft, ...]:
+    """Callers hand in payloads or drafts; from here on they are drafts."""
+    found = []
+    for item in items:
+        if isinstance(item, Payload):
+            found.append(Draft(item))
+        elif isinstance(item, Draft) and isinstance(item.payload, Payload):
+            found.append(item)
+        else:
+            raise Invalid(f"{type(item).__name__} is not an event; use the classes in perdure.events")
+    return tuple(found)
+
+
+_RULES: Final[dict[type[do.Command], Any]] = {
+    do.Create: _create,
+    do.Append: _append,
+    do.Configure: _configure,
+    do.MoveTo: _move,
+    do.SetVars: _set_vars,
+    do.WriteScratchpad: _scratchpad,
+    do.Reserve: _reserve,
+    do.Settle: _settle,
+    do.TakeCheckpoint: _checkpoint,
+    do.PinCheckpoint: _pin,
+    do.ExpireCheckpoints: _expire,
+    do.Recover: _recover,
+    do.RollBack: _roll_back,
+    do.MergeIn: _merge,
+    do.Redact: _redact,
+    do.Renew: _renew,
+}

@@ -1,0 +1,108 @@
+"""The closed union of session events, assembled from the aspects, and how stored bytes become payloads.
+
+Kinds carry a version of their own; upcasters lift older ones to today's shape before they are typed.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from perdure.core.errors import Damaged, Invalid, UnknownKind
+from perdure.core.session import agents, budget, checkpoints, children, codec, lifecycle, links, origin, quality
+from perdure.core.session import redaction, scratchpad, steering, tools, turns, vars
+from perdure.core.session.event import Payload
+
+_ASPECTS = (
+    agents,
+    budget,
+    checkpoints,
+    children,
+    lifecycle,
+    links,
+    origin,
+    quality,
+    redaction,
+    scratchpad,
+    steering,
+    tools,
+    turns,
+    vars,
+)
+
+
+def _collect() -> dict[str, type[Payload]]:
+    found: dict[str, type[Payload]] = {}
+    for aspect in _ASPECTS:
+        for item in payloads_of(aspect):
+            if item.kind in found:
+                raise TypeError(f"two payloads claim the kind {item.kind!r}")
+            found[item.kind] = item
+    return found
+
+
+def payloads_of(aspect: Any) -> list[type[Payload]]:
+    """The payload classes a module defines itself."""
+    return [
+        item
+        for item in aspect.__dict__.values()
+        if isinstance(item, type) and issubclass(item, Payload) and item.__module__ == aspect.__name__
+    ]
+
+
+KINDS: Final[dict[str, type[Payload]]] = _collect()
+BLANKS: Final[dict[str, Payload]] = {kind: cls() for kind, cls in KINDS.items()}
+_DECODERS: Final = {kind: codec.decoder(cls) for kind, cls in KINDS.items()}
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+UPCASTERS: Final[dict[tuple[str, int], Upcaster]] = {}
+"""(kind, version it lifts from) → the document in the next version's shape."""
+
+
+def decode(kind: str, kind_version: int, data: bytes, upcasters: dict[tuple[str, int], Upcaster] = UPCASTERS) -> Payload:
+    """The payload behind stored bytes.
+
+    `UnknownKind` when a newer perdure wrote it; `Damaged` when the bytes do not fit their kind.
+    """
+    cls = KINDS.get(kind)
+    if cls is None or kind_version > cls.kind_version:
+        raise UnknownKind(
+            f"this perdure does not know {kind!r} version {kind_version}; upgrade it to read this session",
+            kind=kind,
+            kind_version=kind_version,
+        )
+    try:
+        if kind_version == cls.kind_version:
+            return _DECODERS[kind](data)
+        document = codec.decode(data)
+        for step in range(kind_version, cls.kind_version):
+            document = upcasters[kind, step](document)
+        return _DECODERS[kind](codec.encode(document))
+    except (msgspec.MsgspecError, KeyError, Invalid) as broken:
+        raise Damaged(f"event data of kind {kind!r} does not decode: {broken}", kind=kind) from broken
+
+
+def blank(kind: str) -> Payload:
+    """What a redacted event of this kind folds as; `UnknownKind` when a newer perdure wrote it."""
+    found = BLANKS.get(kind)
+    if found is None:
+        raise UnknownKind(f"this perdure does not know {kind!r}; upgrade it to read this session", kind=kind)
+    return found
+
+
+def from_document(kind: str, document: dict[str, Any]) -> Payload:
+    """A payload from a caller's plain document, checked field by field."""
+    cls = KINDS.get(kind)
+    if cls is None:
+        raise UnknownKind(f"{kind!r} is not an event kind; known are {', '.join(sorted(KINDS))}", kind=kind)
+    unknown = set(document) - set(cls.__struct_fields__)
+    if unknown:
+        raise Invalid(
+            f"{kind} has no field {', '.join(sorted(unknown))}; it has {', '.join(cls.__struct_fields__)}",
+            kind=kind,
+            fields=tuple(sorted(unknown)),
+        )
+    try:
+        return msgspec.convert(document, cls)
+    except msgspec.ValidationError as wrong:
+        raise Invalid(f"{kind}: {wrong}", kind=kind) from wrong

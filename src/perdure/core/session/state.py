@@ -1,0 +1,158 @@
+"""The state of a session: one typed document folded from its events, small however long the log.
+
+`evolve` is total: any event folds into any state without failing, so a log that verifies always has a state.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from perdure.core.session import agents, budget, checkpoints, children, codec, lifecycle, links, origin, quality
+from perdure.core.session import scratchpad, steering, tools, turns, vars
+from perdure.core.session.agents import Agents
+from perdure.core.session.budget import Budget
+from perdure.core.session.checkpoints import Checkpoints
+from perdure.core.session.children import Children
+from perdure.core.session.event import Event
+from perdure.core.session.lifecycle import Life, Phase
+from perdure.core.session.links import Links
+from perdure.core.session.origin import Config, Origin
+from perdure.core.session.quality import Quality
+from perdure.core.session.scratchpad import Scratchpads
+from perdure.core.session.steering import Steering
+from perdure.core.session.tools import Tools
+from perdure.core.session.turns import Turns
+from perdure.core.session.vars import Vars
+
+SCHEMA_VERSION: Final = "1.0.0"
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a session but its history."""
+
+    schema: str = SCHEMA_VERSION
+    tenant: str = ""
+    session: str = ""
+    version: int = 0
+    origin: Origin = Origin()
+    life: Life = Life()
+    turns: Turns = Turns()
+    vars: Vars = Vars()
+    scratchpads: Scratchpads = Scratchpads()
+    budget: Budget = Budget()
+    tools: Tools = Tools()
+    checkpoints: Checkpoints = Checkpoints()
+    children: Children = Children()
+    agents: Agents = Agents()
+    steering: Steering = Steering()
+    links: Links = Links()
+    quality: Quality = Quality()
+
+    @property
+    def phase(self) -> Phase:
+        """Where the session stands."""
+        return self.life.phase
+
+    @property
+    def config(self) -> Config:
+        """What the session runs with."""
+        return self.origin.config or _NO_CONFIG
+
+
+_NO_CONFIG = origin.Config()
+BLANK: Final = State()
+_ASPECTS: Final[tuple[tuple[str, Any], ...]] = (
+    ("origin", origin),
+    ("life", lifecycle),
+    ("turns", turns),
+    ("vars", vars),
+    ("scratchpads", scratchpad),
+    ("budget", budget),
+    ("tools", tools),
+    ("checkpoints", checkpoints),
+    ("children", children),
+    ("agents", agents),
+    ("steering", steering),
+    ("links", links),
+    ("quality", quality),
+)
+
+
+def _steps() -> dict[str, tuple[str, Callable[[Any, Event], Any]]]:
+    """Which part each kind folds into: the part of the module that defines it."""
+    steps: dict[str, tuple[str, Callable[[Any, Event], Any]]] = {}
+    for field, aspect in _ASPECTS:
+        for item in aspect.__dict__.values():
+            if isinstance(item, type) and getattr(item, "kind", None) and item.__module__ == aspect.__name__:
+                steps[item.kind] = (field, aspect.evolve)
+    return steps
+
+
+_STEPS: Final = _steps()
+
+
+def evolve(state: State, event: Event) -> State:
+    """The state after one more event."""
+    if event.kind == "created":
+        return _begin(state, event)
+    found = _STEPS.get(event.kind)
+    if found is None:
+        return msgspec.structs.replace(state, version=event.version)
+    field, step = found
+    changes: dict[str, Any] = {field: step(getattr(state, field), event)}
+    if event.data.mutates and state.config.checkpoints is not None and state.config.checkpoints.adaptive is not None:
+        changes["checkpoints"] = checkpoints.count_mutation(state.checkpoints, event.at)
+    return msgspec.structs.replace(state, version=event.version, **changes)
+
+
+def _begin(state: State, event: Event) -> State:
+    """A session starts: from nothing, or as a branch from the state of its prefix.
+
+    A branch keeps context (turn count, scratchpads, tools, agents) and, unless it is single-level, `vars`; it
+    starts a life, a budget share, checkpoints and links of its own, and no turn is open in it.
+    """
+    data = event.data
+    began = origin.evolve(state.origin, event)
+    criteria = dict.fromkeys(getattr(data, "exit_criteria", ()), False)
+    life = lifecycle.Life(since=event.at, criteria=criteria)
+    identity: dict[str, Any] = {"tenant": event.tenant, "session": event.session, "version": event.version}
+    if began.lineage is None:
+        return State(**identity, origin=began, life=life)
+    return State(
+        **identity,
+        origin=began,
+        life=msgspec.structs.replace(life, criteria=state.life.criteria | criteria),
+        turns=msgspec.structs.replace(state.turns, open=None),
+        vars=vars.Vars() if began.lineage.kind in origin.SINGLE_LEVEL else state.vars,
+        scratchpads=state.scratchpads,
+        tools=state.tools,
+        agents=state.agents,
+        steering=state.steering,
+    )
+
+
+def fold(state: State, events: Iterable[Event]) -> State:
+    """The state after all of these."""
+    for event in events:
+        state = evolve(state, event)
+    return state
+
+
+def to_bytes(state: State) -> bytes:
+    """The canonical bytes of a state; equal states have equal bytes."""
+    return codec.encode_struct(state)
+
+
+_decode = codec.decoder(State)
+
+
+def from_bytes(data: bytes) -> State:
+    """The state behind canonical bytes; raises msgspec's error when they are not one."""
+    return _decode(data)
+
+
+def to_document(state: State) -> dict[str, Any]:
+    """The state as plain data, for diffs and for people."""
+    document: dict[str, Any] = codec.decode(to_bytes(state))
+    return document

@@ -1,0 +1,102 @@
+"""Events grouped as people read them: turns, with each tool call beside its result."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from perdure.core.session.event import Event
+from perdure.core.session.turns import (
+    Message,
+    ToolAsked,
+    ToolFinished,
+    TurnFinished,
+    TurnInterrupted,
+    TurnRolledBack,
+    TurnStarted,
+)
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call and, once it is there, its result."""
+
+    call: str
+    name: str
+    arguments: Any
+    result: Any = None
+    error: str | None = None
+    done: bool = False
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One exchange. `number` is None for what was said outside any turn."""
+
+    number: int | None
+    status: str
+    events: tuple[Event, ...]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What was said, in order; redacted messages are blank."""
+        return tuple(event.data for event in self.events if isinstance(event.data, Message))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls, each with its result."""
+        found: dict[str, ToolCall] = {}
+        for event in self.events:
+            call, data = event.target or "", event.data
+            if isinstance(data, ToolAsked):
+                found[call] = ToolCall(call=call, name=data.name, arguments=data.arguments)
+            elif isinstance(data, ToolFinished) and call in found:
+                found[call] = msgspec.structs.replace(found[call], result=data.result, error=data.error, done=True)
+        return tuple(found.values())
+
+    @property
+    def at(self) -> int:
+        """When it began."""
+        return self.events[0].at
+
+    @property
+    def first(self) -> int:
+        """The version of its first event."""
+        return self.events[0].version
+
+    @property
+    def last(self) -> int:
+        """The version of its last event."""
+        return self.events[-1].version
+
+
+_ENDINGS = {TurnFinished: "finished", TurnInterrupted: "interrupted", TurnRolledBack: "rolled_back"}
+
+
+def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn]:
+    """The turns in these events, oldest first; rolled-back ones only when asked for.
+
+    Stretches outside any turn that say something come as turns without a number.
+    """
+    groups: list[tuple[int | None, list[Event]]] = []
+    for event in events:
+        if not groups or groups[-1][0] != event.turn or isinstance(event.data, TurnStarted):
+            groups.append((event.turn, []))
+        groups[-1][1].append(event)
+    merged: dict[int, list[Event]] = {}
+    ordered: list[tuple[int | None, list[Event]]] = []
+    for number, group in groups:
+        if number is not None and number in merged:
+            merged[number] += group
+            continue
+        if number is not None:
+            merged[number] = group
+        elif not any(isinstance(event.data, Message) for event in group):
+            continue
+        ordered.append((number, group))
+    found = [Turn(number=number, status=_status(number, group), events=tuple(group)) for number, group in ordered]
+    return found if rolled_back else [turn for turn in found if turn.status != "rolled_back"]
+
+
+def _status(number: int | None, group: list[Event]) -> str:
+    if number is None:
+        return "aside"
+    return next((_ENDINGS[type(e.data)] for e in reversed(group) if type(e.data) in _ENDINGS), "open")  # type: ignore[index]

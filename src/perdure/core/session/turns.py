@@ -1,0 +1,271 @@
+"""Turns: one exchange each, from a message in to the answer out, with the tool calls between.
+
+At most one turn is open. A tool call belongs to the turn that asked it; its id is the envelope's target, so the
+pair of call and result survives redaction.
+"""
+
+from enum import Enum
+from typing import Any, ClassVar
+
+import msgspec
+
+from perdure.core.errors import Invalid, TurnRefused
+from perdure.core.session.event import Event, Payload
+
+
+class TurnStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """A turn is open from here on."""
+
+    kind: ClassVar[str] = "turn_started"
+    callers: ClassVar[bool] = True
+    model: str | None = None
+
+
+class Message(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Something said: text, or a list of content blocks."""
+
+    kind: ClassVar[str] = "message"
+    callers: ClassVar[bool] = True
+    redactable: ClassVar[bool] = True
+    role: str = ""
+    content: Any = None
+    name: str | None = None
+    metadata: dict[str, Any] = {}
+
+
+class ToolAsked(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The model wants a tool run."""
+
+    kind: ClassVar[str] = "tool_asked"
+    callers: ClassVar[bool] = True
+    redactable: ClassVar[bool] = True
+    call: str = ""
+    name: str = ""
+    arguments: Any = None
+
+    def aim(self) -> str | None:
+        return self.call or None
+
+
+class ToolStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The tool is running; `key` makes a retry harmless."""
+
+    kind: ClassVar[str] = "tool_started"
+    callers: ClassVar[bool] = True
+    mutates: ClassVar[bool] = True
+    call: str = ""
+    key: str | None = None
+
+    def aim(self) -> str | None:
+        return self.call or None
+
+
+class ToolFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The tool's result, or its error."""
+
+    kind: ClassVar[str] = "tool_finished"
+    callers: ClassVar[bool] = True
+    redactable: ClassVar[bool] = True
+    call: str = ""
+    result: Any = None
+    error: str | None = None
+
+    def aim(self) -> str | None:
+        return self.call or None
+
+
+class TurnFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The turn ended well."""
+
+    kind: ClassVar[str] = "turn_finished"
+    callers: ClassVar[bool] = True
+    stop_reason: str | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class Unfinished(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool call to retry, under the key it was started with."""
+
+    call: str
+    name: str
+    key: str | None = None
+    started: bool = False
+
+
+class TurnInterrupted(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The turn ended before its time: a crash, a suspension, a steer."""
+
+    kind: ClassVar[str] = "turn_interrupted"
+    redactable: ClassVar[bool] = True
+    reason: str = ""
+    text: str = ""
+    unfinished: tuple[Unfinished, ...] = ()
+
+
+class TurnRolledBack(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The open turn is as if never said; its money stays spent."""
+
+    kind: ClassVar[str] = "turn_rolled_back"
+    reason: str = ""
+
+
+class Compacted(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Old turns are summed up in the model's context; the log keeps them."""
+
+    kind: ClassVar[str] = "compacted"
+    callers: ClassVar[bool] = True
+    redactable: ClassVar[bool] = True
+    upto: int = 0
+    summary: str = ""
+    preserved: Any = None
+
+
+class CallStatus(Enum):
+    """How far a tool call has come."""
+
+    ASKED = "asked"
+    STARTED = "started"
+
+
+class OpenCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool call without its result."""
+
+    name: str
+    status: CallStatus
+    key: str | None = None
+
+
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The turn in flight."""
+
+    number: int
+    since: int
+    version: int
+    calls: dict[str, OpenCall] = {}
+
+
+class Turns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The part of the state this module keeps. The messages themselves are the log, not state."""
+
+    count: int = 0
+    open: OpenTurn | None = None
+    messages: int = 0
+    tools: int = 0
+    interrupted: int = 0
+    compactions: int = 0
+    compacted_to: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    last_at: int = 0
+
+
+def admit(part: Turns, payload: Payload) -> None:
+    """Refuse a turn event that does not fit the turn in flight."""
+    match payload:
+        case TurnStarted():
+            if part.open is not None:
+                raise TurnRefused(
+                    f"turn {part.open.number} is still open; finish it, or recover the session if its writer died",
+                    turn=part.open.number,
+                )
+        case ToolAsked():
+            _open(part)
+            _named(payload.call)
+            if payload.call in _open(part).calls:
+                raise Invalid(f"tool call {payload.call!r} was already asked; use a fresh id", call=payload.call)
+        case ToolStarted() | ToolFinished():
+            _named(payload.call)
+            if payload.call not in _open(part).calls:
+                raise TurnRefused(
+                    f"no tool call {payload.call!r} is open in this turn; append tool_asked first", call=payload.call
+                )
+        case TurnFinished():
+            waiting = _open(part).calls
+            if waiting:
+                raise TurnRefused(
+                    f"tool calls without a result: {', '.join(waiting)}; append tool_finished for each first",
+                    calls=tuple(waiting),
+                )
+            if payload.tokens_in < 0 or payload.tokens_out < 0:
+                raise Invalid("token counts cannot be negative; send zero or more")
+        case TurnInterrupted() | TurnRolledBack():
+            _open(part)
+        case Message():
+            if not payload.role:
+                raise Invalid("a message needs a role such as user or assistant", role=payload.role)
+        case _:
+            pass
+
+
+def _open(part: Turns) -> OpenTurn:
+    if part.open is None:
+        raise TurnRefused("no turn is open; append turn_started first")
+    return part.open
+
+
+def _named(call: str) -> None:
+    if not call:
+        raise Invalid("a tool event needs the id of its call; set call=")
+
+
+def interrupt(part: Turns, reason: str, text: str = "") -> TurnInterrupted | None:
+    """The event that closes the turn in flight, naming the tools to retry; None when none is open."""
+    if part.open is None:
+        return None
+    unfinished = tuple(
+        Unfinished(call, item.name, item.key, item.status is CallStatus.STARTED)
+        for call, item in part.open.calls.items()
+    )
+    return TurnInterrupted(reason=reason, text=text, unfinished=unfinished)
+
+
+def evolve(part: Turns, event: Event) -> Turns:
+    """Fold one event into the turns."""
+    return follow(part, event.data, event.target, event.at, event.version)
+
+
+def follow(part: Turns, data: Payload, target: str | None, at: int, version: int) -> Turns:
+    """The turns after this payload; deciding uses it to look ahead before there are events."""
+    replace = msgspec.structs.replace
+    match data:
+        case Message():
+            return replace(part, messages=part.messages + 1, last_at=at)
+        case TurnStarted():
+            number = part.count + 1
+            return replace(part, count=number, open=OpenTurn(number=number, since=at, version=version), last_at=at)
+        case TurnFinished():
+            return replace(
+                part,
+                open=None,
+                tokens_in=part.tokens_in + data.tokens_in,
+                tokens_out=part.tokens_out + data.tokens_out,
+                last_at=at,
+            )
+        case TurnInterrupted():
+            return replace(part, open=None, interrupted=part.interrupted + 1)
+        case TurnRolledBack():
+            return replace(part, open=None)
+        case Compacted():
+            return replace(part, compactions=part.compactions + 1, compacted_to=max(part.compacted_to, data.upto))
+        case _:
+            return _follow_call(part, data, target)
+
+
+def _follow_call(part: Turns, data: Payload, call: str | None) -> Turns:
+    if part.open is None or call is None:
+        return part
+    calls = part.open.calls
+    tools = part.tools
+    match data:
+        case ToolAsked(name=name):
+            calls = {**calls, call: OpenCall(name, CallStatus.ASKED)}
+        case ToolStarted(key=key):
+            before = calls.get(call)
+            calls = {**calls, call: OpenCall(before.name if before else "", CallStatus.STARTED, key)}
+        case ToolFinished():
+            calls = {name: item for name, item in calls.items() if name != call}
+            tools += 1
+        case _:
+            return part
+    return msgspec.structs.replace(part, open=msgspec.structs.replace(part.open, calls=calls), tools=tools)

@@ -1,0 +1,199 @@
+"""From drafts to a record: the one place where events are encoded, chained and folded.
+
+A `Mark` among the drafts becomes a `checkpoint_taken` of the state reached at that point.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from perdure.core.session import checkpoints, codec, diff
+from perdure.core.session import state as states
+from perdure.core.session.chain import BLIND_BYTES, header_bytes, link
+from perdure.core.session.checkpoints import CheckpointTaken, Trigger
+from perdure.core.session.event import Draft, Event, Payload
+from perdure.core.session.ids import Digest, SessionId, Version, step
+from perdure.core.session.record import FORMAT, Entry, Record
+from perdure.core.session.state import State
+
+
+class Base(msgspec.Struct, frozen=True):
+    """The checkpoint a delta stands on: its number and the state it holds, as a document."""
+
+    seq: int
+    document: dict[str, Any]
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Take a checkpoint here."""
+
+    id: str
+    trigger: Trigger
+    label: str = ""
+    metadata: dict[str, Any] = {}
+    base: Base | None = None
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint as it is kept beside the log. `payload` is the full state or a delta, as canonical bytes."""
+
+    id: str
+    seq: int
+    version: int
+    label: str
+    trigger: str
+    full: bool
+    base: int | None
+    payload: bytes
+    payload_sha: bytes
+    state_sha: bytes
+    at: int
+    expires_at: int | None
+    pinned: bool = False
+    metadata: dict[str, Any] = {}
+
+
+class Stamp(msgspec.Struct, frozen=True, kw_only=True):
+    """What the envelope of every event of one append has in common, and the chance it needs."""
+
+    tenant: str
+    session: SessionId
+    raw_session: bytes
+    uid: bytes
+    at: int
+    actor: str
+    blinds: bytes
+    epoch: int = 0
+    key: str | None = None
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome: what to store and what the session now is."""
+
+    record: Record
+    events: tuple[Event, ...]
+    state: State
+    digest: bytes
+    checkpoints: tuple[Checkpoint, ...]
+
+
+def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: Stamp) -> Written:
+    """Encode, chain and fold the drafts. Refuses values that cannot be stored; nothing else can fail."""
+    entries: list[Entry] = []
+    events: list[Event] = []
+    taken: list[Checkpoint] = []
+    first = state.version + 1
+    for index, item in enumerate(drafts):
+        if isinstance(item, Mark):
+            checkpoint = take(state, item, stamp.at)
+            taken.append(checkpoint)
+            item = Draft(_taken(checkpoint))
+        blind = stamp.blinds[index * BLIND_BYTES : (index + 1) * BLIND_BYTES]
+        entry, event = _chain(item, blind, first + index, step(stamp.uid, index), previous, stamp)
+        previous = event.digest
+        state = states.evolve(state, event)
+        entries.append(entry)
+        events.append(event)
+    record = Record(
+        FORMAT, stamp.raw_session, first, stamp.uid, stamp.at, stamp.actor, stamp.epoch, stamp.key, tuple(entries)
+    )
+    return Written(record=record, events=tuple(events), state=state, digest=previous, checkpoints=tuple(taken))
+
+
+def _chain(
+    item: Draft, blind: bytes, version: int, uid: bytes, previous: bytes, stamp: Stamp
+) -> tuple[Entry, Event]:
+    payload: Payload = item.payload
+    kind, kind_version = payload.kind, payload.kind_version
+    agent, child_agent, target, turn = item.agent, item.child_agent, item.target, item.turn
+    data = codec.encode_struct(payload)
+    committed = sha256(blind + data).digest()
+    header = header_bytes(
+        stamp.tenant,
+        stamp.raw_session,
+        version,
+        uid,
+        kind,
+        kind_version,
+        stamp.at,
+        stamp.actor,
+        agent,
+        child_agent,
+        target,
+        turn,
+        stamp.epoch,
+        stamp.key,
+    )
+    event = Event(
+        tenant=stamp.tenant,
+        session=stamp.session,
+        version=Version(version),
+        uid=uid,
+        kind=kind,
+        kind_version=kind_version,
+        at=stamp.at,
+        actor=stamp.actor,
+        agent=agent,
+        child_agent=child_agent,
+        target=target,
+        turn=turn,
+        epoch=stamp.epoch,
+        key=stamp.key,
+        commitment=committed,
+        digest=Digest(link(previous, header, committed)),
+        redacted=False,
+        data=payload,
+    )
+    return Entry(kind, kind_version, agent, child_agent, target, turn, blind, data), event
+
+
+def take(state: State, mark: Mark, at: int) -> Checkpoint:
+    """A checkpoint of this state: full, or a delta on the mark's base."""
+    policy = state.config.checkpoints or checkpoints.DEFAULT_POLICY
+    full = checkpoints.is_full(policy, state.checkpoints, mark.trigger, has_base=mark.base is not None)
+    state_bytes = states.to_bytes(state)
+    if full or mark.base is None:
+        payload, base = state_bytes, None
+    else:
+        patch = diff.diff(mark.base.document, codec.decode(state_bytes))
+        payload, base = codec.encode(diff.to_document(patch)), mark.base.seq
+    return Checkpoint(
+        id=mark.id,
+        seq=state.checkpoints.seq + 1,
+        version=state.version,
+        label=mark.label,
+        trigger=mark.trigger.value,
+        full=base is None,
+        base=base,
+        payload=payload,
+        payload_sha=sha256(payload).digest(),
+        state_sha=sha256(state_bytes).digest(),
+        at=at,
+        expires_at=checkpoints.expiry(policy, mark.trigger, at),
+        metadata=mark.metadata,
+    )
+
+
+def restore(payload: bytes, base: dict[str, Any] | None) -> dict[str, Any]:
+    """The state document behind a checkpoint's payload, given its base's document for a delta."""
+    content: Any = codec.decode(payload)
+    document: dict[str, Any] = content if base is None else diff.apply(base, diff.from_document(content))
+    return document
+
+
+def _taken(item: Checkpoint) -> CheckpointTaken:
+    return CheckpointTaken(
+        id=item.id,
+        seq=item.seq,
+        label=item.label,
+        trigger=Trigger(item.trigger),
+        full=item.full,
+        base=item.base,
+        state_version=item.version,
+        state_sha=item.state_sha,
+        payload_sha=item.payload_sha,
+        expires_at=item.expires_at,
+        metadata=item.metadata,
+    )

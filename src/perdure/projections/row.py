@@ -1,0 +1,47 @@
+"""A session's row: what a list shows of its state.
+
+Invariant: a row is a pure function of the state, the chain's digest and the time of the append.
+"""
+
+from perdure.core.session.ids import SessionId
+from perdure.core.session.state import State
+from perdure.core.session.values import same
+from perdure.ports.store import Row
+
+
+def row_of(state: State, *, digest: bytes, at: int) -> Row:
+    """The row of a session that reached this state, with this digest, by an append at this time."""
+    origin, turns = state.origin, state.turns
+    lineage = origin.lineage
+    return Row(
+        session=SessionId(state.session),
+        tenant=state.tenant,
+        owner=origin.owner,
+        title=origin.title,
+        phase=state.phase.value,
+        created_at=origin.created_at,
+        active_at=at,
+        expires_at=origin.expires_at,
+        version=state.version,
+        digest=digest,
+        schema_version=state.schema,
+        turns=turns.count,
+        open_turn=None if turns.open is None else turns.open.number,
+        parent=None if lineage is None else SessionId(lineage.parent),
+        branch_kind=None if lineage is None else lineage.kind.value,
+        branched_at=None if lineage is None else lineage.version,
+        account=origin.account,
+        tags=origin.tags,
+        metadata=origin.metadata,
+    )
+
+
+def same_listing(before: State, after: State) -> bool:
+    """Whether nothing but version, digest, activity and turns differs between the rows of two states.
+
+    A needless False costs one wider write; a wrong True would show a stale list, so 1 and True are not the same.
+    """
+    if before.phase is not after.phase or before.session != after.session or before.schema != after.schema:
+        return False
+    old, new = before.origin, after.origin
+    return old is new or (old == new and same(old.metadata, new.metadata))

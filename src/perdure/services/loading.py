@@ -1,0 +1,170 @@
+"""Loading a session: from what this process remembers, from a snapshot, or from the whole log.
+
+A snapshot is a cache: one that does not match its checksum is passed over, and the log speaks for itself.
+"""
+
+from collections import OrderedDict
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from perdure.core.errors import Damaged, NotFound
+from perdure.core.session import state as states
+from perdure.core.session.ids import SessionId
+from perdure.core.session.redaction import Redacted
+from perdure.core.session.state import State
+from perdure.core.session.write import Base
+from perdure.ports.ambient import Ambient
+from perdure.ports.store import Head, Snapshot, Store
+from perdure.services.log import Log
+
+CACHED_SESSIONS: Final = 1024
+
+
+class SnapshotPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """When a state is cached beside the log."""
+
+    events: int = 1000
+    bytes: int = 4 << 20
+    replay_ms: int = 200
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as this process last saw it. `base` is its latest checkpoint, for the next delta."""
+
+    state: State
+    digest: bytes
+    at: int = 0
+    snapshot_version: int = 0
+    unsaved_bytes: int = 0
+    base: Base | None = None
+
+
+class Loader:
+    """Sessions as they stand, with a bounded cache of the ones in use."""
+
+    def __init__(self, store: Store, ambient: Ambient, policy: SnapshotPolicy) -> None:
+        self.log = Log(store)
+        self._store = store
+        self._ambient = ambient
+        self._policy = policy
+        self._cache: OrderedDict[SessionId, Loaded] = OrderedDict()
+
+    def recent(self, session: SessionId) -> Loaded | None:
+        """The session as last seen, without asking the store; compare-and-set tells when that is stale."""
+        return self._cache.get(session)
+
+    async def load(self, session: SessionId) -> Loaded:
+        """The session as it stands in the store now, or `NotFound`."""
+        head = await self.log.head(session)
+        known = self._cache.get(session)
+        if known is not None and known.state.version == head.row.version and known.digest == head.row.digest:
+            return known
+        if known is not None and head.anchor_version <= known.state.version < head.row.version:
+            loaded = await self._replay(head, known, head.row.version)
+        else:
+            loaded = await self._fold(head, head.row.version)
+        self.remember(session, loaded)
+        return loaded
+
+    async def state_at(self, session: SessionId, version: int) -> State:
+        """The state after a version of the past, or `NotFound`."""
+        head = await self.log.head(session)
+        if version < max(1, head.anchor_version) or version > head.row.version:
+            raise NotFound(
+                f"session {session} has no version {version}; it has {max(1, head.anchor_version)} to "
+                f"{head.row.version}",
+                session=session,
+                version=version,
+            )
+        return (await self._fold(head, version)).state
+
+    async def replayed(self, head: Head, upto: int) -> State:
+        """The state folded from the log alone, past every cache but a pruned log's anchor."""
+        start = states.BLANK
+        if head.anchor_digest is not None:
+            start = await self._anchor(head)
+        async for events in self.log.pages(head, start.version, upto):
+            start = states.fold(start, events)
+        return start
+
+    async def _fold(self, head: Head, upto: int) -> Loaded:
+        started = self._ambient.now()
+        state = await self._cached_state(head, upto)
+        from_snapshot = Loaded(state=state, digest=head.row.digest, snapshot_version=state.version)
+        loaded = await self._replay(head, from_snapshot, upto)
+        slow = self._ambient.now() - started > self._policy.replay_ms * 1000
+        if upto == head.row.version and (slow or upto - state.version > self._policy.events):
+            await self._store.save_snapshot(head.row.session, snapshot_of(loaded.state))
+            loaded = msgspec.structs.replace(loaded, snapshot_version=upto)
+        return loaded
+
+    async def _replay(self, head: Head, known: Loaded, upto: int) -> Loaded:
+        state, digest, at = known.state, known.digest, known.at
+        async for events in self.log.pages(head, state.version, upto):
+            if known.snapshot_version < state.version and any(event.kind == Redacted.kind for event in events):
+                return await self._fold(head, upto)
+            state = states.fold(state, events)
+            digest, at = events[-1].digest, max(at, events[-1].at)
+        return msgspec.structs.replace(known, state=state, digest=digest, at=at, base=None)
+
+    async def _cached_state(self, head: Head, upto: int) -> State:
+        """The best snapshot to start from: the session's own, or one of a log whose prefix it shares."""
+        lower = [0, *(item.upto for item in head.segments)]
+        sources = [(head.row.session, upto, lower[-1])]
+        for index in range(len(head.segments) - 1, -1, -1):
+            item = head.segments[index]
+            if item.source == item.origin:
+                sources.append((item.source, min(upto, item.upto), lower[index]))
+        for source, bound, above in sources:
+            found = await self._store.snapshot(source, bound) if bound > above else None
+            state = opened(found)
+            if state is not None and state.version > above:
+                return state
+        return await self._anchor(head) if head.anchor_digest is not None else states.BLANK
+
+    async def _anchor(self, head: Head) -> State:
+        found = await self._store.snapshot(head.row.session, head.anchor_version)
+        state = opened(found)
+        if state is None or state.version != head.anchor_version:
+            raise Damaged(
+                f"the snapshot that anchors the pruned session {head.row.session} is unreadable; restore a backup",
+                session=head.row.session,
+            )
+        return state
+
+    def due(self, loaded: Loaded, version: int, unsaved: int) -> bool:
+        """Whether the next append should carry a snapshot."""
+        return version - loaded.snapshot_version >= self._policy.events or unsaved >= self._policy.bytes
+
+    def remember(self, session: SessionId, loaded: Loaded) -> None:
+        """Keep a session as last seen; the least used one goes."""
+        self._cache[session] = loaded
+        self._cache.move_to_end(session)
+        while len(self._cache) > CACHED_SESSIONS:
+            self._cache.popitem(last=False)
+
+    def forget(self, session: SessionId | None = None) -> None:
+        """Drop what is cached of a session, or of all; the next use reads the store."""
+        if session is None:
+            self._cache.clear()
+        else:
+            self._cache.pop(session, None)
+
+
+def snapshot_of(state: State) -> Snapshot:
+    """A state as the store caches it."""
+    data = states.to_bytes(state)
+    return Snapshot(state.version, data, sha256(data).digest())
+
+
+def opened(found: Snapshot | None) -> State | None:
+    """The state in a snapshot, or None when it is damaged or of another schema."""
+    if found is None or sha256(found.state).digest() != found.sha:
+        return None
+    try:
+        state = states.from_bytes(found.state)
+    except msgspec.MsgspecError:
+        return None
+    return state if state.schema == states.SCHEMA_VERSION and state.version == found.version else None

@@ -1,0 +1,193 @@
+"""Reading a log: across the stretches that live in other sessions, every byte checked against the chain.
+
+Invariant: an event is handed out only after its digest, its version and its place have been proven.
+"""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from perdure.core.errors import Damaged, NotFound, Tampered
+from perdure.core.session import record as records
+from perdure.core.session.chain import genesis
+from perdure.core.session.event import Event
+from perdure.core.session.ids import SessionId, raw
+from perdure.core.session.turns import TurnStarted
+from perdure.ports.store import Head, Run, Store, Stored
+
+PAGE = 256
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """Versions (after, upto] of a log: whose rows hold them, whose id was hashed, and the digests at both ends."""
+
+    source: SessionId
+    origin: SessionId
+    after: int
+    upto: int
+    start: bytes
+    end: bytes
+
+
+def stretches(head: Head) -> list[Stretch]:
+    """Where the log of a session lives, oldest first."""
+    row = head.row
+    found: list[Stretch] = []
+    after, parent, anchor = head.anchor_version, None, head.anchor_digest
+    for item in head.segments:
+        start = anchor or genesis(raw(item.origin), parent)
+        found.append(Stretch(item.source, item.origin, after, item.upto, start, item.digest))
+        after, parent, anchor = item.upto, item.digest, None
+    own = anchor or genesis(raw(row.session), parent)
+    return [*found, Stretch(row.session, row.session, after, row.version, own, row.digest)]
+
+
+class Log:
+    """Verified reading of session logs from a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def head(self, session: SessionId) -> Head:
+        """Where a session stands, or `NotFound`."""
+        found = await self._store.head(session)
+        if found is None:
+            raise NotFound(f"no session {session}; list them with find", session=session)
+        return found
+
+    async def pages(self, head: Head, after: int = 0, upto: int | None = None) -> AsyncIterator[list[Event]]:
+        """Events with versions in (after, upto], oldest first, record by record."""
+        wanted = head.row.version if upto is None else min(upto, head.row.version)
+        if after < head.anchor_version:
+            raise NotFound(
+                f"versions up to {head.anchor_version} were pruned; read after that one",
+                session=head.row.session,
+                anchor=head.anchor_version,
+            )
+        for stretch in stretches(head):
+            if stretch.upto <= after or stretch.after >= wanted:
+                continue
+            async for events in self._stretch(head, stretch, max(after, stretch.after), min(wanted, stretch.upto)):
+                yield events
+
+    async def events(self, head: Head, after: int = 0, upto: int | None = None) -> list[Event]:
+        """All of them at once."""
+        found: list[Event] = []
+        async for page in self.pages(head, after, upto):
+            found += page
+        return found
+
+    async def _stretch(self, head: Head, stretch: Stretch, after: int, upto: int) -> AsyncIterator[list[Event]]:
+        previous: bytes | None = None
+        following = after
+        while following < upto:
+            run = await self._store.run(stretch.source, after=following, upto=upto, limit=PAGE)
+            if not run.records:
+                raise _missing(head.row.session, following + 1)
+            first = run.records[0].record.first
+            if previous is None:
+                previous = stretch.start if first == stretch.after + 1 else run.before
+            for stored in run.records:
+                events = check(head, stretch, stored, previous)
+                previous = stored.digest
+                yield events if after < events[0].version and events[-1].version <= upto else [
+                    event for event in events if after < event.version <= upto
+                ]
+                following = stored.record.last
+
+    async def last_turns(self, head: Head, count: int) -> list[Event]:
+        """Every event from the start of the `count`-th last turn on; so no tool call is cut from its result."""
+        collected: list[tuple[Stretch, Run]] = []
+        wanted = count
+        for stretch in reversed(stretches(head)):
+            upto = stretch.upto
+            while upto > stretch.after and count > 0:
+                limit = min(PAGE, count + 4)
+                run = await self._store.run(stretch.source, after=stretch.after, upto=upto, limit=limit, newest=True)
+                if not run.records:
+                    raise _missing(head.row.session, upto)
+                kept, count = _back_to_turn(run, count, stretch.upto)
+                collected.append((stretch, kept))
+                upto = run.records[0].record.first - 1
+            if count == 0:
+                break
+        collected.reverse()
+        events = [event for stretch, run in collected for event in _verified(head, stretch, run)]
+        starts = [index for index, event in enumerate(events) if isinstance(event.data, TurnStarted)]
+        return events[starts[-wanted] :] if wanted and len(starts) >= wanted else events
+
+    async def digest_at(self, head: Head, version: int) -> bytes:
+        """The chain's value after a version."""
+        for stretch in stretches(head):
+            if version == stretch.upto:
+                return stretch.end
+            if stretch.after < version < stretch.upto:
+                run = await self._store.run(stretch.source, after=version - 1, upto=version, limit=1)
+                if not run.records:
+                    raise _missing(head.row.session, version)
+                first = run.records[0].record.first
+                previous = stretch.start if first == stretch.after + 1 else run.before
+                events = check(head, stretch, run.records[0], previous)
+                return events[version - first].digest
+        raise NotFound(
+            f"session {head.row.session} has no version {version}; it has up to {head.row.version}",
+            session=head.row.session,
+            version=version,
+        )
+
+
+def _back_to_turn(run: Run, count: int, upto: int) -> tuple[Run, int]:
+    """The newest records of a run back to the one in which the wanted turn starts, and how many turns are missing."""
+    for index in range(len(run.records) - 1, -1, -1):
+        record = run.records[index].record
+        for offset, entry in enumerate(record.entries):
+            count -= entry.kind == TurnStarted.kind and record.first + offset <= upto
+        if count <= 0:
+            before = run.records[index - 1].digest if index else run.before
+            return Run(before, run.records[index:]), 0
+    return run, count
+
+
+def _verified(head: Head, stretch: Stretch, run: Run) -> list[Event]:
+    first = run.records[0].record.first
+    previous = stretch.start if first == stretch.after + 1 else run.before
+    found: list[Event] = []
+    for stored in run.records:
+        found += check(head, stretch, stored, previous)
+        previous = stored.digest
+    return found
+
+
+def check(head: Head, stretch: Stretch, stored: Stored, previous: bytes | None) -> list[Event]:
+    """The events of one stored record, proven to follow `previous` and to end in the digest kept beside them.
+
+    Where a branch was made inside the record, the stretch's own end is the proof.
+    """
+    record = stored.record
+    if previous is None:
+        raise _missing(head.row.session, record.first - 1)
+    if record.origin != raw(stretch.origin):
+        raise Tampered(
+            f"version {record.first} of session {head.row.session} belongs to another log; restore it from a backup",
+            session=head.row.session,
+            version=record.first,
+        )
+    events = records.read(record, head.row.tenant, previous, stretch.upto)
+    expected = stretch.end if record.last >= stretch.upto else stored.digest
+    if not events or events[-1].digest != expected:
+        raise Tampered(
+            f"versions {record.first} to {record.last} of session {head.row.session} were changed after they were "
+            "written; restore them from a backup",
+            session=head.row.session,
+            first=record.first,
+            last=record.last,
+        )
+    return events
+
+
+def _missing(session: SessionId, version: int) -> Damaged:
+    return Damaged(
+        f"version {version} of session {session} is missing; restore it from a backup",
+        session=session,
+        version=version,
+    )

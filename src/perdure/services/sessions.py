@@ -1,0 +1,311 @@
+"""The heart of the shell: load a session, let the core decide, append, remember.
+
+Commands on one session queue in this process; compare-and-set guards against others. A caller who names the version
+it saw gets a conflict when it is stale; one who does not is decided again on what is there now.
+"""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from perdure.core.errors import Invalid, KeyInFlight, KeyReused, NotFound, VersionConflict
+from perdure.core.session import budget, codec
+from perdure.core.session import commands as do
+from perdure.core.session import state as states
+from perdure.core.session.chain import BLIND_BYTES, genesis
+from perdure.core.session.decide import Decided, Facts, Wish, decide, with_automatic_checkpoints
+from perdure.core.session.event import Draft, Event
+from perdure.core.session.ids import SessionId, raw, text
+from perdure.core.session.record import Record
+from perdure.core.session.state import State
+from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, write
+from perdure.ports.ambient import Ambient
+from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Store
+from perdure.projections.row import row_of, same_listing
+from perdure.services.loading import CACHED_SESSIONS, Loaded, Loader, SnapshotPolicy, snapshot_of
+from perdure.waiting import Lane, after_fork
+
+RETRIES: Final = 1000
+"""How often a command without an expected version is decided anew before giving up; each time someone else won."""
+MAX_KEY: Final = 256
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command did: the versions it wrote, and whether an earlier call with the same key had done it."""
+
+    session: SessionId
+    first: int
+    version: int
+    events: tuple[Event, ...] = ()
+    repeated: bool = False
+
+
+class Extra(msgspec.Struct, frozen=True, kw_only=True):
+    """What else an append carries, in the same transaction."""
+
+    rewrites: tuple[Record, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    dropped_checkpoints: tuple[str, ...] = ()
+    accounts: tuple[budget.AccountMove, ...] = ()
+
+
+NOTHING: Final = Extra()
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom the embedded library acts."""
+
+    tenant: str = "local"
+    actor: str = "local"
+
+
+class Sessions:
+    """Load → decide → append, for every command on a session."""
+
+    def __init__(  # noqa: PLR0913 - this is where the parts meet
+        self,
+        store: Store,
+        ambient: Ambient,
+        fresh_id: Callable[[int], bytes],
+        identity: Identity,
+        snapshots: SnapshotPolicy,
+        base_of: Callable[[SessionId, State], Any],
+    ) -> None:
+        self.store = store
+        self.ambient = ambient
+        self.identity = identity
+        self.loader = Loader(store, ambient, snapshots)
+        self.log = self.loader.log
+        self._fresh_id = fresh_id
+        self._base_of = base_of
+        self._lanes: dict[SessionId, Lane] = {}
+        self._in_flight: set[tuple[SessionId | None, str]] = set()
+        after_fork(self, Sessions._forked)
+
+    def _forked(self) -> None:
+        """A child of a fork starts with empty queues: whoever held them lives in the parent."""
+        self._lanes.clear()
+        self._in_flight.clear()
+
+    def fresh_id(self) -> str:
+        """A new id as text."""
+        return text(self._fresh_id(self.ambient.now()))
+
+    def lane(self, session: SessionId) -> Lane:
+        """The queue of commands on one session."""
+        if len(self._lanes) > 2 * CACHED_SESSIONS:
+            for name in [name for name, lane in list(self._lanes.items()) if lane.idle]:
+                self._lanes.pop(name, None)
+        return self._lanes.setdefault(session, Lane())
+
+    async def create(
+        self,
+        command: do.Create,
+        *,
+        session: SessionId | None = None,
+        key: str | None = None,
+        prefix: tuple[State, int, bytes | None, tuple[Segment, ...]] | None = None,
+        accounts: tuple[budget.AccountMove, ...] = (),
+    ) -> Outcome:
+        """Begin a session; with a prefix, a branch. The same key begins it only once.
+
+        A prefix is the parent's state as far as known, the branch point, its digest and where the log lives.
+        """
+        use = self._key_use(None, key, command)
+        if use is not None and (before := await self._repeated(use)) is not None:
+            return before
+        fresh = session or SessionId(self.fresh_id())
+        state, version, parent_digest, segments = prefix or (states.BLANK, 0, None, ())
+        start = msgspec.structs.replace(state, version=version)
+        loaded = Loaded(state=start, digest=genesis(raw(fresh), parent_digest))
+        decided = decide(start, command, Facts(at=self.ambient.now()))
+        written = await self._write(fresh, loaded, decided, key)
+        commit = Commit(
+            row=row_of(written.state, digest=written.digest, at=written.record.at),
+            expected=version,
+            record=written.record,
+            creates=True,
+            segments=segments,
+            key=use,
+            accounts=(*accounts, *self._accounts(written)),
+            checkpoints=written.checkpoints,
+        )
+        try:
+            await self.store.append([commit])
+        except KeyTaken as taken:
+            return _outcome_of(taken.remembered, use)
+        if prefix is None:
+            self.loader.remember(fresh, _after(loaded, written))
+        return Outcome(session=fresh, first=written.record.first, version=written.state.version, events=written.events)
+
+    async def handle(
+        self,
+        session: SessionId,
+        command: do.Command,
+        *,
+        expected: int | None = None,
+        key: str | None = None,
+        extra: Callable[[Loaded], Any] | None = None,
+    ) -> Outcome:
+        """Decide the command on the session as it stands and make its events durable.
+
+        `VersionConflict` names the version found when `expected` is stale. With a key, a repeated call returns what
+        the first one did. `extra` is asked, once the state is known, for what the append shall carry besides.
+        """
+        use = self._key_use(session, key, command)
+        if use is None:
+            async with self.lane(session):
+                return await self._attempt(session, command, expected, None, extra)
+        place = (session, use.key)
+        if place in self._in_flight:
+            raise KeyInFlight(f"key {key!r} is being served right now; wait for that call", key=key)
+        self._in_flight.add(place)
+        try:
+            async with self.lane(session):
+                if (before := await self._repeated(use)) is not None:
+                    return before
+                return await self._attempt(session, command, expected, use, extra)
+        finally:
+            self._in_flight.discard(place)
+
+    async def _attempt(
+        self,
+        session: SessionId,
+        command: do.Command,
+        expected: int | None,
+        use: KeyUse | None,
+        extra: Callable[[Loaded], Any] | None,
+    ) -> Outcome:
+        loaded = self.loader.recent(session) or await self.loader.load(session)
+        if expected is not None and loaded.state.version != expected:
+            loaded = await self.loader.load(session)
+        for _ in range(RETRIES):
+            if expected is not None and loaded.state.version != expected:
+                raise VersionConflict(
+                    f"session {session} is at version {loaded.state.version}, not {expected}; reload and decide again",
+                    session=session,
+                    expected=expected,
+                    found=loaded.state.version,
+                )
+            try:
+                return await self._once(session, loaded, command, use, extra)
+            except KeyTaken as taken:
+                return _outcome_of(taken.remembered, use)
+            except (VersionConflict, NotFound):
+                if expected is not None and (await self.loader.load(session)).state.version != expected:
+                    raise
+            loaded = await self.loader.load(session)
+        raise VersionConflict(
+            f"session {session} kept changing under this command; try again", session=session, found=loaded.state.version
+        )
+
+    async def _once(
+        self,
+        session: SessionId,
+        loaded: Loaded,
+        command: do.Command,
+        use: KeyUse | None,
+        extra: Callable[[Loaded], Any] | None,
+    ) -> Outcome:
+        at = max(self.ambient.now(), loaded.at)
+        decided = with_automatic_checkpoints(loaded.state, decide(loaded.state, command, Facts(at=at)), at)
+        if not decided:
+            version = loaded.state.version
+            return Outcome(session=session, first=version + 1, version=version)
+        more: Extra = await extra(loaded) if extra is not None else NOTHING
+        written = await self._write(session, loaded, decided, use.key if use else None, at)
+        unsaved = loaded.unsaved_bytes + sum(len(entry.data) for entry in written.record.entries)
+        save = self.loader.due(loaded, written.state.version, unsaved)
+        commit = Commit(
+            row=row_of(written.state, digest=written.digest, at=at),
+            expected=loaded.state.version,
+            record=written.record,
+            listing=not same_listing(loaded.state, written.state),
+            key=use,
+            accounts=(*more.accounts, *self._accounts(written)),
+            checkpoints=(*written.checkpoints, *more.checkpoints),
+            dropped_checkpoints=more.dropped_checkpoints,
+            rewrites=more.rewrites,
+            snapshot=snapshot_of(written.state) if save else None,
+        )
+        await self.store.append([commit])
+        self.loader.remember(session, _after(loaded, written, unsaved, saved=save))
+        return Outcome(
+            session=session, first=written.record.first, version=written.state.version, events=written.events
+        )
+
+    async def _write(
+        self, session: SessionId, loaded: Loaded, decided: Decided, key: str | None, at: int | None = None
+    ) -> Written:
+        """Fulfil the wishes for checkpoints and turn the drafts into a record."""
+        at = max(self.ambient.now(), loaded.at) if at is None else at
+        drafts: list[Draft | Mark] = []
+        for item in decided:
+            if isinstance(item, Wish):
+                base: Base | None = loaded.base or await self._base_of(session, loaded.state)
+                mark = Mark(id=self.fresh_id(), trigger=item.trigger, label=item.label, metadata=item.metadata, base=base)
+                drafts.append(mark)
+            else:
+                drafts.append(item)
+        stamp = Stamp(
+            tenant=self.identity.tenant,
+            session=session,
+            raw_session=raw(session),
+            uid=self._fresh_id(at),
+            at=at,
+            actor=self.identity.actor,
+            blinds=self.ambient.random(BLIND_BYTES * len(drafts)),
+            key=key,
+        )
+        return write(loaded.state, loaded.digest, drafts, stamp)
+
+    def _accounts(self, written: Written) -> tuple[budget.AccountMove, ...]:
+        account = written.state.origin.account
+        if account is None:
+            return ()
+        return budget.moves(account, tuple(event.data for event in written.events))
+
+    def _key_use(self, session: SessionId | None, key: str | None, command: do.Command) -> KeyUse | None:
+        if key is None:
+            return None
+        if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
+            raise Invalid(f"an idempotency key is 1 to {MAX_KEY} characters long", key=key)
+        return KeyUse(principal=self.identity.actor, session=session, key=key, fingerprint=fingerprint(command))
+
+    async def _repeated(self, use: KeyUse) -> Outcome | None:
+        found = await self.store.remembered(use)
+        return None if found is None else _outcome_of(found, use)
+
+
+def _outcome_of(found: Remembered, use: KeyUse | None) -> Outcome:
+    """What the first call with this key did; `KeyReused` when that was something else."""
+    if use is not None and found.fingerprint != use.fingerprint:
+        raise KeyReused(
+            f"key {use.key!r} was used for another request; choose a fresh key", key=use.key, session=found.session
+        )
+    return Outcome(session=found.session, first=found.first, version=found.last, repeated=True)
+
+
+def _after(loaded: Loaded, written: Written, unsaved: int = 0, *, saved: bool = False) -> Loaded:
+    base = loaded.base
+    if written.checkpoints:
+        base = None
+    return Loaded(
+        state=written.state,
+        digest=written.digest,
+        at=written.record.at,
+        snapshot_version=written.state.version if saved else loaded.snapshot_version,
+        unsaved_bytes=0 if saved else unsaved,
+        base=base,
+    )
+
+
+def fingerprint(command: do.Command) -> bytes:
+    """What a request is, for telling a repeated one from another under the same key."""
+    kinds: Sequence[str] = (
+        [item.payload.kind for item in command.drafts] if isinstance(command, do.Append) else ()
+    )
+    body = codec.encode([type(command).__name__, *kinds])
+    return sha256(body + codec.encode_struct(command)).digest()

@@ -1,0 +1,1 @@
+"""Engines behind the store port: `volatile` in RAM, `sqlite` in one file."""

@@ -1,0 +1,122 @@
+"""All that the volatile store keeps of one session: its head, its records in order, and what lies beside them.
+
+Invariant: nothing handed in or out shares a mutable part with what is kept, so nobody changes it from outside.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from perdure.core.errors import Invalid, NotFound, VersionConflict
+from perdure.core.session.record import Record
+from perdure.core.session.values import clone
+from perdure.core.session.write import Checkpoint
+from perdure.ports.store import Commit, Head, Row, Run, Snapshot, Stored
+
+
+class Shelf:
+    """One session. The caller holds the store's lock."""
+
+    def __init__(self, commit: Commit) -> None:
+        self.head = Head(row=own_row(commit.row), segments=commit.segments)
+        self.records: list[Stored] = []
+        self._snapshots: dict[int, Snapshot] = {}
+        self._checkpoints: dict[str, Checkpoint] = {}
+
+    def admit(self, commit: Commit) -> None:
+        """Refuse a commit that does not follow on what is here."""
+        name, found = commit.row.session, self.head.row.version
+        if found != commit.expected:
+            raise VersionConflict(
+                f"session {name} is at version {found}, not {commit.expected}; reload it and decide again",
+                session=name,
+                expected=commit.expected,
+                found=found,
+            )
+        for record in commit.rewrites:
+            if not self._has(record):
+                raise NotFound(f"no record of {name} begins at {record.first}; rewrite its source", session=name)
+
+    def apply(self, commit: Commit) -> None:
+        """Take over a commit that was found to fit."""
+        row = own_row(commit.row)
+        self.head = replace(self.head, row=row)
+        for record in commit.rewrites:
+            index = self._index(record.first)
+            self.records[index] = Stored(record, self.records[index].digest)
+        self.records.append(Stored(commit.record, row.digest))
+        self._checkpoints |= {item.id: _own_checkpoint(item) for item in commit.checkpoints}
+        for dropped in commit.dropped_checkpoints:
+            self._checkpoints.pop(dropped, None)
+        if commit.snapshot is not None:
+            self.save(commit.snapshot)
+
+    def _index(self, first: int) -> int:
+        return bisect_left(self.records, first, key=_first)
+
+    def _has(self, record: Record) -> bool:
+        index = self._index(record.first)
+        return index < len(self.records) and _first(self.records[index]) == record.first
+
+    def run(self, after: int, upto: int, limit: int, newest: bool) -> Run:
+        """The records that hold versions in (after, upto]; never costs more than it returns, but for two searches."""
+        start = bisect_right(self.records, after, key=lambda stored: stored.record.last)
+        end = max(start, bisect_right(self.records, upto, key=_first))
+        start, end = (max(start, end - limit), end) if newest else (start, min(end, start + limit))
+        before = self.records[start - 1].digest if 0 < start < end else None
+        return Run(before, tuple(self.records[start:end]))
+
+    def adopt(self, records: Iterable[Stored]) -> None:
+        """Take copies of records it does not have yet."""
+        missing = [stored for stored in records if not self._has(stored.record)]
+        self.records = sorted([*self.records, *missing], key=_first)
+
+    def prune(self, upto: int, digest: bytes, snapshot: Snapshot) -> None:
+        """Drop records up to a version. What came before it, here or elsewhere, is no longer part of the log."""
+        if not 0 < upto < self.head.row.version:
+            raise Invalid(f"{upto} is not before version {self.head.row.version}; prune to an earlier one", upto=upto)
+        self.head = replace(self.head, segments=(), anchor_version=upto, anchor_digest=digest)
+        self.records = [stored for stored in self.records if stored.record.last > upto]
+        self._snapshots = {at: kept for at, kept in self._snapshots.items() if at > upto}
+        self.save(snapshot)
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Cache a state."""
+        self._snapshots[snapshot.version] = snapshot
+
+    def snapshot(self, upto: int) -> Snapshot | None:
+        """The latest cached state at or before a version."""
+        versions = [version for version in self._snapshots if version <= upto]
+        return self._snapshots[max(versions)] if versions else None
+
+    def drop_snapshots(self, since: int) -> None:
+        """Forget cached states, but not the one that a pruned log stands on."""
+        anchor = self.head.anchor_version
+        self._snapshots = {at: kept for at, kept in self._snapshots.items() if at < since or at == anchor}
+
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Oldest first."""
+        return tuple(map(_own_checkpoint, sorted(self._checkpoints.values(), key=lambda item: item.seq)))
+
+    def checkpoint(self, name: str) -> Checkpoint | None:
+        """One by its id."""
+        found = self._checkpoints.get(name)
+        return None if found is None else _own_checkpoint(found)
+
+    def shown(self) -> Head:
+        """The head, for handing out."""
+        return replace(self.head, row=own_row(self.head.row))
+
+
+def own_row(row: Row) -> Row:
+    """The row with metadata of its own."""
+    return replace(row, metadata=clone(row.metadata))
+
+
+def _own_checkpoint(item: Checkpoint) -> Checkpoint:
+    return replace(item, metadata=clone(item.metadata))
+
+
+def _first(stored: Stored) -> int:
+    return stored.record.first

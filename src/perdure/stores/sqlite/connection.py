@@ -1,0 +1,190 @@
+"""Opening the file: which SQLite, whose file, which format; and what the engine's errors mean to perdure.
+
+Invariants: SQLite is newer than the WAL-reset corruption bug (R2); every connection runs with synchronous=FULL, so
+a commit returns only after its fsync (R1); a connection never crosses a fork.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import apsw
+
+from perdure.core.errors import (
+    Damaged,
+    DiskFull,
+    NewerStore,
+    NotAStore,
+    OldSqlite,
+    PerdureError,
+    ReadOnly,
+    StoreBusy,
+    StoreClosed,
+    StorePoisoned,
+)
+from perdure.stores.sqlite import sql
+
+APPLICATION_ID: Final = 0x70657264
+OLDEST_SQLITE: Final = (3, 51, 3)
+PAGE_SIZE: Final = 8192
+BUSY_SECONDS: Final = 60
+CACHE_KIB: Final = 16_384
+WAL_PAGES: Final = 2000
+FORMAT: Final = sql.migrations()[-1][0]
+
+_FSYNC_FAILED: Final = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
+
+
+def check_sqlite(version: str | None = None) -> None:
+    """Refuse a SQLite in which concurrent checkpoints can lose committed data."""
+    found = tuple(int(part) for part in (version or apsw.sqlite_lib_version()).split("."))
+    if found < OLDEST_SQLITE:
+        raise OldSqlite(
+            f"SQLite {'.'.join(map(str, found))} can lose committed data; install apsw 3.51.3 or newer from a wheel",
+            found=found,
+            needed=OLDEST_SQLITE,
+        )
+
+
+def connect(path: str, *, writable: bool) -> apsw.Connection:
+    """A connection with the settings every one of ours has. The file must exist unless writable."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE if writable else apsw.SQLITE_OPEN_READONLY
+    connection = apsw.Connection(path, flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=200)
+    connection.set_busy_timeout(BUSY_SECONDS * 1000)
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    if writable:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        if sys.platform == "darwin":
+            connection.execute("PRAGMA fullfsync = 1")
+            connection.execute("PRAGMA checkpoint_fullfsync = 1")
+    return connection
+
+
+def prepare(path: str) -> None:
+    """Make the file a perdure store of today's format, or say why it cannot be one. Safe to race."""
+    check_sqlite()
+    fresh = not os.path.exists(path)
+    if fresh and not os.path.isdir(os.path.dirname(path)):
+        raise NotAStore(f"the folder of {path} does not exist; create it first", path=path)
+    with translated(path):
+        connection = connect(path, writable=True)
+        try:
+            _adopt(connection, path)
+            _migrate(connection, path)
+        finally:
+            connection.close()
+    if fresh:
+        sync_folder(path)
+
+
+def check(path: str) -> None:
+    """Refuse a file that is not a store of today's format, without writing to it."""
+    check_sqlite()
+    if not os.path.exists(path):
+        raise NotAStore(f"{path} does not exist; open it writable once to create it", path=path)
+    with translated(path):
+        connection = connect(path, writable=False)
+        try:
+            if _pragma(connection, "application_id") != APPLICATION_ID:
+                raise not_ours(path)
+            _refuse_newer(connection, path)
+        finally:
+            connection.close()
+
+
+def _adopt(connection: apsw.Connection, path: str) -> None:
+    """Mark an empty file as ours; refuse one that belongs to something else before changing a byte of it."""
+    if _pragma(connection, "application_id") == APPLICATION_ID:
+        return
+    if _pragma(connection, "application_id") or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+        raise not_ours(path)
+    connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+    connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _migrate(connection: apsw.Connection, path: str) -> None:
+    _refuse_newer(connection, path)
+    if _pragma(connection, "user_version") == FORMAT:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = _pragma(connection, "user_version")
+        for number, text in sql.migrations():
+            if number > found:
+                connection.execute(text)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _refuse_newer(connection: apsw.Connection, path: str) -> None:
+    found = _pragma(connection, "user_version")
+    if found > FORMAT:
+        raise NewerStore(
+            f"{path} has format {found}, this perdure reads up to {FORMAT}; upgrade perdure to open it",
+            path=path,
+            found=found,
+            supported=FORMAT,
+        )
+
+
+def not_ours(path: str) -> NotAStore:
+    """The refusal for a file that is something else."""
+    return NotAStore(f"{path} is not a perdure store; choose another path, nothing was changed", path=path)
+
+
+def _pragma(connection: apsw.Connection, name: str) -> Any:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]  # type: ignore[index]  # a pragma always answers
+
+
+def sync_folder(path: str) -> None:
+    """Make a new file's name as durable as its bytes."""
+    if os.name != "posix":
+        return
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """The engine's errors as perdure's, with what to do next."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate(error, path) from error
+
+
+def translate(error: apsw.Error, path: str) -> PerdureError:
+    """What an engine error means to the caller."""
+    code = getattr(error, "extendedresult", 0)
+    match error:
+        case apsw.FullError():
+            return DiskFull(f"no space left for {path}; free some and try again, reads still work", path=path)
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(f"{path} was held by another process for {BUSY_SECONDS} s; try again", path=path)
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return ReadOnly(f"{path} cannot be written; check its permissions", path=path)
+        case apsw.CantOpenError():
+            return ReadOnly(f"{path} cannot be opened; check the path and its permissions", path=path)
+        case apsw.NotADBError():
+            return not_ours(path)
+        case apsw.CorruptError():
+            return Damaged(f"{path} is damaged: {error}; run perdure doctor, restore a backup", path=path)
+        case apsw.ConnectionClosedError():
+            return StoreClosed("the store is closed; open it again")
+        case apsw.IOError() if code in _FSYNC_FAILED:
+            return StorePoisoned(f"the disk refused to sync {path}; reopen the store before writing", path=path)
+        case apsw.IOError():
+            return StorePoisoned(f"the disk failed under {path}: {error}; reopen the store", path=path, code=code)
+        case _:
+            return Damaged(f"{path}: {error}; run perdure doctor", path=path, code=code)

@@ -1,0 +1,179 @@
+-- name: position
+SELECT max(coalesce((SELECT max(position) FROM record), 0), coalesce((SELECT max(position) FROM tombstone), 0))
+
+-- name: touch
+UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?
+WHERE session_id = ? AND state_version = ? RETURNING no
+
+-- name: relist
+UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?,
+    owner_id = ?, title = ?, lifecycle_phase = ?, schema_version = ?, expires_at = ?, account = ?, metadata = ?
+WHERE session_id = ? AND state_version = ? RETURNING no
+
+-- name: create
+INSERT INTO session (session_id, tenant, owner_id, title, lifecycle_phase, schema_version, state_version, digest,
+    created_at, last_active_at, expires_at, turns, open_turn, parent, branch_kind, branched_at, account, metadata)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no
+
+-- name: place
+SELECT no, state_version FROM session WHERE session_id = ?
+
+-- name: insert_record
+INSERT INTO record (position, session, first, last, digest, body) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: copy_record
+INSERT INTO record (position, session, first, last, digest, body, copied) VALUES (?, ?, ?, ?, ?, ?, 1)
+ON CONFLICT (session, first) DO NOTHING
+
+-- name: rewrite_record
+UPDATE record SET body = ? WHERE session = ? AND first = ? RETURNING position
+
+-- name: insert_segment
+INSERT INTO segment (session, ordinal, source, origin, upto, digest)
+VALUES (?, ?, (SELECT no FROM session WHERE session_id = ?), ?, ?, ?)
+
+-- name: drop_segments
+DELETE FROM segment WHERE session = ?
+
+-- name: segments
+SELECT s.session_id, g.origin, g.upto, g.digest FROM segment AS g JOIN session AS s ON s.no = g.source
+WHERE g.session = ? ORDER BY g.ordinal
+
+-- name: dependents
+SELECT DISTINCT s.session_id FROM segment AS g JOIN session AS s ON s.no = g.session
+WHERE g.source = ? AND g.session <> ?
+
+-- name: insert_label
+INSERT OR IGNORE INTO label (name, value, session) VALUES (?, ?, ?)
+
+-- name: drop_labels
+DELETE FROM label WHERE session = ?
+
+-- name: insert_key
+INSERT INTO idempotency (scope, principal, key, fingerprint, session, first, last) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: key
+SELECT i.fingerprint, s.session_id, i.first, i.last FROM idempotency AS i JOIN session AS s ON s.no = i.session
+WHERE i.scope = ? AND i.principal = ? AND i.key = ?
+
+-- name: account
+SELECT cap, spent, reserved, paused FROM account WHERE id = ?
+
+-- name: save_account
+INSERT INTO account (id, cap, spent, reserved, paused) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET cap = excluded.cap, spent = excluded.spent, reserved = excluded.reserved,
+    paused = excluded.paused
+
+-- name: save_checkpoint
+INSERT INTO checkpoint (id, session, seq, version, label, "trigger", is_full, base, payload, payload_sha, state_sha,
+    at, expires_at, pinned, metadata)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET is_full = excluded.is_full, base = excluded.base, payload = excluded.payload,
+    payload_sha = excluded.payload_sha, state_sha = excluded.state_sha, expires_at = excluded.expires_at,
+    pinned = excluded.pinned
+
+-- name: drop_checkpoint
+DELETE FROM checkpoint WHERE session = ? AND id = ?
+
+-- name: checkpoints
+SELECT c.id, c.seq, c.version, c.label, c."trigger", c.is_full, c.base, c.payload, c.payload_sha, c.state_sha, c.at,
+    c.expires_at, c.pinned, c.metadata
+FROM checkpoint AS c JOIN session AS s ON s.no = c.session WHERE s.session_id = ? ORDER BY c.seq
+
+-- name: checkpoint
+SELECT c.id, c.seq, c.version, c.label, c."trigger", c.is_full, c.base, c.payload, c.payload_sha, c.state_sha, c.at,
+    c.expires_at, c.pinned, c.metadata, s.session_id
+FROM checkpoint AS c JOIN session AS s ON s.no = c.session WHERE c.id = ?
+
+-- name: save_snapshot
+INSERT OR REPLACE INTO snapshot (session, version, state_blob, checksum) VALUES (?, ?, ?, ?)
+
+-- name: thin_snapshots
+DELETE FROM snapshot WHERE session = ? AND version IN (
+    SELECT version FROM snapshot WHERE session = ? AND version > ? ORDER BY version DESC LIMIT -1 OFFSET ?)
+
+-- name: drop_snapshots
+DELETE FROM snapshot WHERE session = ? AND version >= ? AND version <> ?
+
+-- name: anchor_version
+SELECT no, anchor_version FROM session WHERE session_id = ?
+
+-- name: snapshot
+SELECT n.version, n.state_blob, n.checksum FROM snapshot AS n JOIN session AS s ON s.no = n.session
+WHERE s.session_id = ? AND n.version <= ? ORDER BY n.version DESC LIMIT 1
+
+-- name: run
+SELECT first, digest, body, last FROM record
+WHERE session = ? AND first >= coalesce((SELECT max(first) FROM record WHERE session = ? AND first <= ?), 0)
+    AND first <= ? AND last > ? ORDER BY first LIMIT ?
+
+-- name: run_newest
+SELECT first, digest, body, last FROM record WHERE session = ? AND first <= ? AND last > ? ORDER BY first DESC LIMIT ?
+
+-- name: digest_before
+SELECT digest, last FROM record WHERE session = ? AND first < ? ORDER BY first DESC LIMIT 1
+
+-- name: prune_records
+DELETE FROM record WHERE session = ? AND last <= ? RETURNING position
+
+-- name: anchor
+UPDATE session SET anchor_version = ?, anchor_digest = ? WHERE no = ?
+
+-- name: drop_snapshots_before
+DELETE FROM snapshot WHERE session = ? AND version < ?
+
+-- name: erase_records
+DELETE FROM record WHERE session = ? RETURNING position
+
+-- name: erase_snapshots
+DELETE FROM snapshot WHERE session = ?
+
+-- name: erase_checkpoints
+DELETE FROM checkpoint WHERE session = ?
+
+-- name: erase_keys
+DELETE FROM idempotency WHERE session = ?
+
+-- name: erase_session
+DELETE FROM session WHERE no = ? RETURNING state_version
+
+-- name: insert_tombstone
+INSERT INTO tombstone (position, session_id, version, at) VALUES (?, ?, ?, ?)
+
+-- name: changes
+SELECT r.position, s.session_id, r.first, r.last, r.body FROM record AS r JOIN session AS s ON s.no = r.session
+WHERE r.position > ? AND r.copied IS NULL ORDER BY r.position LIMIT ?
+
+-- name: erasures
+SELECT position, session_id, version, at FROM tombstone WHERE position > ? ORDER BY position LIMIT ?
+
+-- name: words_cursor
+SELECT position FROM cursor WHERE name = 'words'
+
+-- name: move_words_cursor
+UPDATE cursor SET position = ? WHERE name = 'words'
+
+-- name: records_after
+SELECT position, body FROM record WHERE position > ? ORDER BY position LIMIT ?
+
+-- name: index_words
+INSERT INTO words (rowid, content) VALUES (?, ?)
+
+-- name: forget_words
+DELETE FROM words WHERE rowid = ?
+
+-- name: orphans
+SELECT count(*) FROM record AS r LEFT JOIN session AS s ON s.no = r.session WHERE s.no IS NULL
+
+-- name: forget_snapshots
+DELETE FROM snapshot AS n
+WHERE (n.session = ? OR n.session IN (SELECT session FROM segment WHERE source = ?)) AND n.version >= ?
+    AND n.version <> (SELECT anchor_version FROM session WHERE no = n.session)
+
+-- name: blank_checkpoints
+UPDATE checkpoint SET payload = ?, payload_sha = x'', state_sha = x'', is_full = 1, base = NULL
+WHERE (session = ? OR session IN (SELECT session FROM segment WHERE source = ?)) AND version >= ?
+
+-- name: snapshots
+SELECT n.version, n.state_blob, n.checksum FROM snapshot AS n JOIN session AS s ON s.no = n.session
+WHERE s.session_id = ? ORDER BY n.version

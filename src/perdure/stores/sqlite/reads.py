@@ -1,0 +1,159 @@
+"""The questions asked of the file. Each runs on a reader's connection, inside one read transaction."""
+
+from typing import Any
+
+import apsw
+
+from perdure.core.errors import Tampered
+from perdure.core.session.ids import SessionId, raw, text
+from perdure.core.session.write import Checkpoint
+from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Segment, Snapshot, Stored
+from perdure.stores.packing import inflate_or_empty, unpack
+from perdure.stores.sqlite.rows import ROW_COLUMNS, checkpoint_from, row_from
+from perdure.stores.sqlite.sql import QUERIES as Q
+from perdure.stores.sqlite.writes import remembered as _remembered
+
+_HEAD = f"SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no FROM session WHERE session_id = ?"
+
+
+def head(connection: apsw.Connection, session: SessionId) -> Head | None:
+    """A session's row, segments and anchor."""
+    found: Any = connection.execute(_HEAD, (raw(session),)).fetchone()
+    if found is None:
+        return None
+    segments = tuple(
+        Segment(source=SessionId(text(source)), origin=SessionId(text(origin)), upto=upto, digest=digest)
+        for source, origin, upto, digest in connection.execute(Q["segments"], (found[20],)).fetchall()
+    )
+    return Head(row=row_from(found), segments=segments, anchor_version=found[18], anchor_digest=found[19])
+
+
+def run(
+    connection: apsw.Connection, source: SessionId, after: int, upto: int, limit: int, newest: bool
+) -> Run:
+    """Records that hold versions in (after, upto], oldest first."""
+    place: Any = connection.execute(Q["place"], (raw(source),)).fetchone()
+    if place is None:
+        return Run(None, ())
+    no = place[0]
+    if newest:
+        found: list[Any] = connection.execute(Q["run_newest"], (no, upto, after, limit)).fetchall()
+        found.reverse()
+    else:
+        found = connection.execute(Q["run"], (no, no, after + 1, upto, after, limit)).fetchall()
+    if not found:
+        return Run(None, ())
+    first = found[0][0]
+    before: Any = connection.execute(Q["digest_before"], (no, first)).fetchone()
+    records = tuple(_stored(*columns) for columns in found)
+    return Run(before[0] if before is not None and before[1] == first - 1 else None, records)
+
+
+def _stored(first: int, digest: bytes, body: bytes, last: int) -> Stored:
+    record = unpack(body)
+    if record.first != first or record.last != last:
+        raise Tampered(f"the record at version {first} belongs elsewhere; restore it from a backup", version=first)
+    return Stored(record, digest)
+
+
+def snapshot(connection: apsw.Connection, session: SessionId, upto: int) -> Snapshot | None:
+    """The latest cached state at or before a version."""
+    found: Any = connection.execute(Q["snapshot"], (raw(session), upto)).fetchone()
+    return Snapshot(found[0], inflate_or_empty(found[1]), found[2]) if found is not None else None
+
+
+def snapshots(connection: apsw.Connection, session: SessionId) -> tuple[Snapshot, ...]:
+    """All cached states, oldest first."""
+    found: list[Any] = connection.execute(Q["snapshots"], (raw(session),)).fetchall()
+    return tuple(Snapshot(version, inflate_or_empty(blob), sha) for version, blob, sha in found)
+
+
+def checkpoints(connection: apsw.Connection, session: SessionId) -> tuple[Checkpoint, ...]:
+    """A session's checkpoints, oldest first."""
+    return tuple(checkpoint_from(found) for found in connection.execute(Q["checkpoints"], (raw(session),)).fetchall())
+
+
+def checkpoint(connection: apsw.Connection, wanted: str) -> tuple[SessionId, Checkpoint] | None:
+    """One checkpoint, with its session."""
+    found: Any = connection.execute(Q["checkpoint"], (wanted,)).fetchone()
+    return (SessionId(text(found[14])), checkpoint_from(found)) if found is not None else None
+
+
+def remembered(connection: apsw.Connection, use: KeyUse) -> Remembered | None:
+    """What a key was used for."""
+    if use.session is None:
+        return _remembered(connection, 0, use)
+    place: Any = connection.execute(Q["place"], (raw(use.session),)).fetchone()
+    return _remembered(connection, place[0], use) if place is not None else None
+
+
+def find(connection: apsw.Connection, statement: str, values: list[Any]) -> tuple[Row, ...]:
+    """Rows of a page."""
+    return tuple(row_from(found) for found in connection.execute(statement, values).fetchall())
+
+
+def count(connection: apsw.Connection, statement: str, values: list[Any]) -> int:
+    """A number of rows."""
+    found: Any = connection.execute(statement, values).fetchone()
+    return int(found[0])
+
+
+def words_behind(connection: apsw.Connection) -> bool:
+    """Whether records wait to be indexed."""
+    cursor: Any = connection.execute(Q["words_cursor"]).fetchone()
+    return connection.execute("SELECT 1 FROM record WHERE position > ? LIMIT 1", cursor).fetchone() is not None
+
+
+def dependents(connection: apsw.Connection, session: SessionId) -> tuple[Head, ...]:
+    """Sessions whose log has a segment in this one's rows."""
+    place: Any = connection.execute(Q["place"], (raw(session),)).fetchone()
+    if place is None:
+        return ()
+    ids = [found[0] for found in connection.execute(Q["dependents"], (place[0], place[0])).fetchall()]
+    heads = (head(connection, SessionId(text(each))) for each in ids)
+    return tuple(found for found in heads if found is not None)
+
+
+def position(connection: apsw.Connection) -> int:
+    """The feed's latest position."""
+    found: Any = connection.execute(Q["position"]).fetchone()
+    return int(found[0])
+
+
+def changes(connection: apsw.Connection, after: int, limit: int) -> tuple[Change, ...]:
+    """Appends and erasures after a position, merged in order."""
+    found = [_change(*columns) for columns in connection.execute(Q["changes"], (after, limit)).fetchall()]
+    found += [
+        Change(position=place, session=SessionId(text(session)), first=0, last=version, at=at, erased=True)
+        for place, session, version, at in connection.execute(Q["erasures"], (after, limit)).fetchall()
+    ]
+    found.sort(key=lambda change: change.position)
+    return tuple(found[:limit])
+
+
+def _change(place: int, session: bytes, first: int, last: int, body: bytes) -> Change:
+    record = unpack(body)
+    kinds = tuple(entry.kind for entry in record.entries)
+    return Change(
+        position=place, session=SessionId(text(session)), first=first, last=last, at=record.at, kinds=kinds
+    )
+
+
+def inspect(connection: apsw.Connection) -> dict[str, Any]:
+    """What `doctor` shows of the file."""
+
+    def one(statement: str) -> Any:
+        found: Any = connection.execute(statement).fetchone()
+        return found[0]
+
+    return {
+        "sqlite": apsw.sqlite_lib_version(),
+        "format": one("PRAGMA user_version"),
+        "journal_mode": one("PRAGMA journal_mode"),
+        "page_size": one("PRAGMA page_size"),
+        "bytes": one("PRAGMA page_size") * one("PRAGMA page_count"),
+        "sessions": one("SELECT count(*) FROM session"),
+        "records": one("SELECT count(*) FROM record"),
+        "orphans": one(Q["orphans"]),
+        "integrity": one("PRAGMA quick_check"),
+    }

@@ -1,0 +1,56 @@
+"""The text index: which words occur in which record. A projection from the log by a stored cursor.
+
+Appends do not pay for it; a search first catches up with the log, so its answer is never stale.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from perdure.core.session import kinds
+from perdure.core.session.record import Record
+from perdure.projections.text import text_of
+from perdure.projections.text import words as split
+from perdure.stores.packing import unpack
+from perdure.stores.sqlite.sql import QUERIES as Q
+
+BATCH: Final = 500
+
+
+def content(record: Record) -> str:
+    """The searchable words of a record."""
+    texts = [
+        text_of(kinds.decode(entry.kind, entry.kind_version, entry.data))
+        for entry in record.entries
+        if entry.blind is not None
+    ]
+    return " ".join(split(" ".join(texts)))
+
+
+def catch_up(tx: Any) -> bool:
+    """Index one batch of records; whether more are waiting."""
+    cursor = tx.execute(Q["words_cursor"]).fetchone()[0]
+    found = tx.execute(Q["records_after"], (cursor, BATCH)).fetchall()
+    for position, body in found:
+        tx.execute(Q["index_words"], (position, content(unpack(body))))
+    if found:
+        tx.execute(Q["move_words_cursor"], (found[-1][0],))
+    return len(found) == BATCH
+
+
+def refresh(tx: Any, position: int, record: Record) -> None:
+    """Index a rewritten record anew, if it was indexed."""
+    if position <= tx.execute(Q["words_cursor"]).fetchone()[0]:
+        tx.execute(Q["forget_words"], (position,))
+        tx.execute(Q["index_words"], (position, content(record)))
+
+
+def forget(tx: Any, positions: Sequence[int]) -> None:
+    """Drop records from the index."""
+    for position in positions:
+        tx.execute(Q["forget_words"], (position,))
+
+
+def match_expression(text: str) -> str | None:
+    """The words of a search as the index wants them, or None when there are none."""
+    found = split(text)
+    return " ".join(f'"{word}"' for word in found) if found else None

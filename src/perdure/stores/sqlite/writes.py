@@ -1,0 +1,239 @@
+"""The operations that change the file. Each runs inside the writer's transaction and checks before it writes."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound, PruneRefused, VersionConflict
+from perdure.core.session import budget
+from perdure.core.session.budget import Account, AccountMove
+from perdure.core.session.ids import SessionId, raw, text
+from perdure.core.session.record import Record
+from perdure.core.session.write import Checkpoint
+from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Row, Segment, Snapshot, Stored
+from perdure.stores.packing import deflate, pack
+from perdure.stores.sqlite import rows, words
+from perdure.stores.sqlite.sql import QUERIES as Q
+from perdure.stores.sqlite.writer import Transaction
+
+KEPT_SNAPSHOTS: Final = 16
+"""Cached states kept per session; older ones go, the anchor of a pruned log never."""
+
+
+def append(tx: Transaction, commits: Sequence[tuple[Commit, bytes]]) -> int:
+    """All commits, each checked first: key, version, accounts. The bodies were packed before the lock was taken."""
+    for commit, body in commits:
+        if commit.key is not None:
+            _refuse_known_key(tx, commit.key)
+        no = _create(tx, commit) if commit.creates else _advance(tx, commit)
+        for move in commit.accounts:
+            _move_account(tx, move)
+        _store_record(tx, no, commit, body)
+    return tx.position
+
+
+def _refuse_known_key(tx: Transaction, use: KeyUse) -> None:
+    scope = 0 if use.session is None else _no(tx, use.session)
+    found = remembered(tx, scope, use) if scope is not None else None
+    if found is not None:
+        raise KeyTaken(found)
+
+
+def remembered(tx: Any, scope: int, use: KeyUse) -> Remembered | None:
+    """What a key stands for, seen from any connection."""
+    found = tx.execute(Q["key"], (scope, use.principal, use.key)).fetchone()
+    if found is None:
+        return None
+    return Remembered(fingerprint=found[0], session=SessionId(text(found[1])), first=found[2], last=found[3])
+
+
+def _create(tx: Transaction, commit: Commit) -> int:
+    row = commit.row
+    if tx.execute(Q["place"], (raw(row.session),)).fetchone() is not None:
+        raise AlreadyExists(f"session {row.session} exists already; choose another id", session=row.session)
+    for segment in commit.segments:
+        if _no(tx, segment.source) is None:
+            raise NotFound(f"session {segment.source} is gone; nothing to branch from", session=segment.source)
+    no: int = tx.execute(Q["create"], rows.create_values(row)).fetchone()[0]
+    _insert_segments(tx, no, commit.segments)
+    _insert_labels(tx, no, row)
+    if commit.anchor is not None:
+        tx.execute(Q["anchor"], (*commit.anchor, no))
+    return no
+
+
+def _advance(tx: Transaction, commit: Commit) -> int:
+    row = commit.row
+    head = (row.version, row.digest, row.active_at, row.turns, row.open_turn)
+    where = (raw(row.session), commit.expected)
+    if commit.listing:
+        listing = (
+            row.owner,
+            row.title,
+            row.phase,
+            row.schema_version,
+            row.expires_at,
+            row.account,
+            rows.labels_json(row),
+        )
+        found = tx.execute(Q["relist"], head + listing + where).fetchone()
+    else:
+        found = tx.execute(Q["touch"], head + where).fetchone()
+    if found is None:
+        raise stale(row.session, commit.expected, tx.execute(Q["place"], (raw(row.session),)).fetchone())
+    no: int = found[0]
+    if commit.listing:
+        tx.execute(Q["drop_labels"], (no,))
+        _insert_labels(tx, no, row)
+    return no
+
+
+def stale(session: SessionId, expected: int, place: tuple[int, int] | None) -> NotFound | VersionConflict:
+    """Why an append did not find its place."""
+    if place is None:
+        return NotFound(f"no session {session}; it was erased or never there", session=session)
+    return VersionConflict(
+        f"session {session} is at version {place[1]}, not {expected}; reload and decide again",
+        session=session,
+        expected=expected,
+        found=place[1],
+    )
+
+
+def _store_record(tx: Transaction, no: int, commit: Commit, body: bytes) -> None:
+    record = commit.record
+    tx.execute(
+        Q["insert_record"], (tx.next_position(), no, record.first, record.last, commit.row.digest, body)
+    )
+    if commit.key is not None:
+        scope = 0 if commit.key.session is None else no
+        key = commit.key
+        tx.execute(Q["insert_key"], (scope, key.principal, key.key, key.fingerprint, no, record.first, record.last))
+    for item in commit.checkpoints:
+        tx.execute(Q["save_checkpoint"], rows.checkpoint_values(no, item))
+    for dropped in commit.dropped_checkpoints:
+        tx.execute(Q["drop_checkpoint"], (no, dropped))
+    for changed in commit.rewrites:
+        _rewrite(tx, no, changed)
+    if commit.rewrites:
+        since = min(changed.first for changed in commit.rewrites)
+        tx.execute(Q["forget_snapshots"], (no, no, since))
+        tx.execute(Q["blank_checkpoints"], (deflate(b""), no, no, since))
+    if commit.snapshot is not None:
+        _save_snapshot(tx, no, commit.snapshot)
+
+
+def _rewrite(tx: Transaction, no: int, record: Record) -> None:
+    found = tx.execute(Q["rewrite_record"], (pack(record), no, record.first)).fetchone()
+    if found is None:
+        raise NotFound(f"no record begins at version {record.first}", first=record.first)
+    words.refresh(tx, found[0], record)
+
+
+def _move_account(tx: Transaction, move: AccountMove) -> None:
+    changed = budget.apply(read_account(tx, move.account) or Account(), move)
+    tx.execute(
+        Q["save_account"], (move.account, changed.cap, changed.spent, changed.reserved, int(changed.paused))
+    )
+
+
+def read_account(tx: Any, account: str) -> Account | None:
+    """An account, seen from any connection."""
+    found = tx.execute(Q["account"], (account,)).fetchone()
+    return Account(cap=found[0], spent=found[1], reserved=found[2], paused=bool(found[3])) if found else None
+
+
+def _insert_segments(tx: Transaction, no: int, segments: Sequence[Segment]) -> None:
+    for ordinal, item in enumerate(segments):
+        values = (no, ordinal, raw(item.source), raw(item.origin), item.upto, item.digest)
+        tx.execute(Q["insert_segment"], values)
+
+
+def _insert_labels(tx: Transaction, no: int, row: Row) -> None:
+    for name, value in rows.label_pairs(row):
+        tx.execute(Q["insert_label"], (name, value, no))
+
+
+def _no(tx: Transaction, session: SessionId) -> int | None:
+    found = tx.execute(Q["place"], (raw(session),)).fetchone()
+    return found[0] if found else None
+
+
+def _known(tx: Transaction, session: SessionId) -> int:
+    no = _no(tx, session)
+    if no is None:
+        raise NotFound(f"no session {session}; it was erased or never there", session=session)
+    return no
+
+
+def save_snapshot(tx: Transaction, session: SessionId, snapshot: Snapshot) -> None:
+    """Cache a state, if its session is still there."""
+    no = _no(tx, session)
+    if no is not None:
+        _save_snapshot(tx, no, snapshot)
+
+
+def _save_snapshot(tx: Transaction, no: int, item: Snapshot) -> None:
+    tx.execute(Q["save_snapshot"], (no, item.version, deflate(item.state), item.sha))
+    anchor = tx.execute("SELECT anchor_version FROM session WHERE no = ?", (no,)).fetchone()[0]
+    tx.execute(Q["thin_snapshots"], (no, no, anchor, KEPT_SNAPSHOTS))
+
+
+def save_checkpoints(tx: Transaction, session: SessionId, items: Sequence[Checkpoint]) -> None:
+    """Rebuilt checkpoints in the place of their old selves."""
+    no = _no(tx, session)
+    for item in items:
+        if no is not None and tx.execute("SELECT 1 FROM checkpoint WHERE id = ?", (item.id,)).fetchone():
+            tx.execute(Q["save_checkpoint"], rows.checkpoint_values(no, item))
+
+
+def drop_snapshots(tx: Transaction, session: SessionId, since: int) -> None:
+    """Forget cached states, but never the anchor."""
+    found = tx.execute(Q["anchor_version"], (raw(session),)).fetchone()
+    if found is not None:
+        tx.execute(Q["drop_snapshots"], (found[0], since, found[1] or -1))
+
+
+def adopt(tx: Transaction, session: SessionId, copies: Sequence[tuple[Stored, bytes]]) -> None:
+    """Copies of a shared prefix under the session's own rows; what is there already stays."""
+    no = _known(tx, session)
+    for stored, body in copies:
+        record = stored.record
+        values = (tx.next_position(), no, record.first, record.last, stored.digest, body)
+        tx.execute(Q["copy_record"], values)
+
+
+def repoint(tx: Transaction, session: SessionId, segments: tuple[Segment, ...]) -> None:
+    """Where the stretches of a session's log live from now on."""
+    no = _known(tx, session)
+    tx.execute(Q["drop_segments"], (no,))
+    _insert_segments(tx, no, segments)
+
+
+def prune(tx: Transaction, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot) -> None:
+    """Drop records up to `upto` behind an anchor; refused while another log lives on them."""
+    no = _known(tx, session)
+    if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
+        raise PruneRefused(f"branches still share the log of {session}; erase or keep them first", session=session)
+    version = tx.execute(Q["place"], (raw(session),)).fetchone()[1]
+    if not 0 < upto < version:
+        raise Invalid(f"prune to a version from 1 to {version - 1}, not {upto}", upto=upto)
+    _save_snapshot(tx, no, snapshot)
+    tx.execute(Q["anchor"], (upto, digest, no))
+    tx.execute(Q["drop_segments"], (no,))
+    tx.execute(Q["drop_snapshots_before"], (no, upto))
+    words.forget(tx, [found[0] for found in tx.execute(Q["prune_records"], (no, upto)).fetchall()])
+
+
+def erase(tx: Transaction, session: SessionId, at: int) -> bool:
+    """Everything of a session goes; a tombstone keeps the feed's positions growing."""
+    no = _no(tx, session)
+    if no is None:
+        return False
+    if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
+        raise BranchRefused(f"branches still share the log of {session}; give them their copy first", session=session)
+    words.forget(tx, [found[0] for found in tx.execute(Q["erase_records"], (no,)).fetchall()])
+    for name in ("drop_segments", "drop_labels", "erase_snapshots", "erase_checkpoints", "erase_keys"):
+        tx.execute(Q[name], (no,))
+    version = tx.execute(Q["erase_session"], (no,)).fetchone()[0]
+    tx.execute(Q["insert_tombstone"], (tx.next_position(), raw(session), version, at))
+    return True

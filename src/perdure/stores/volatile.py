@@ -1,0 +1,293 @@
+"""The reference store: everything in RAM, gone with the process. Read this one and you know them all.
+
+Invariant: every method does its whole work under one lock and never waits inside it, so each is atomic. `append`
+looks at everything that could be refused before it changes anything.
+"""
+
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+from msgspec.structs import replace
+
+from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound, PruneRefused, StoreClosed
+from perdure.core.session import budget
+from perdure.core.session.budget import Account
+from perdure.core.session.ids import SessionId
+from perdure.core.session.write import Checkpoint
+from perdure.ports.store import (
+    Change,
+    Commit,
+    Head,
+    KeyTaken,
+    KeyUse,
+    Query,
+    Remembered,
+    Row,
+    Run,
+    Segment,
+    Snapshot,
+    Stored,
+)
+from perdure.stores.matching import matches, place, speaks_of
+from perdure.stores.shelf import Shelf, own_row
+from perdure.waiting import Ticket
+
+Scope = tuple[str, SessionId | None, str]
+
+
+class VolatileStore:
+    """A `perdure.ports.store.Store` in RAM; safe to share between tasks and threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._closed = False
+        self._shelves: dict[SessionId, Shelf] = {}
+        self._keys: dict[Scope, Remembered] = {}
+        self._accounts: dict[str, Account] = {}
+        self._feed: list[Change] = []
+        self._position = 0
+        self._news: Ticket[None] = Ticket()
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """The lock, or `StoreClosed`."""
+        with self._lock:
+            if self._closed:
+                raise StoreClosed("the store is closed; open it again")
+            yield
+
+    def _shelf(self, session: SessionId) -> Shelf:
+        found = self._shelves.get(session)
+        if found is None:
+            raise NotFound(f"there is no session {session}; create it first", session=session)
+        return found
+
+    # ── appending ────────────────────────────────────────────────────────────────────────────────
+
+    async def append(self, commits: Sequence[Commit]) -> int:
+        with self._open():
+            self._admit(commits)
+            accounts = self._charged(commits)
+            for commit in commits:
+                self._apply(commit)
+            self._accounts |= accounts
+            position, news = self._position, self._turn_page()
+        news.deliver(None)
+        return position
+
+    def _admit(self, commits: Sequence[Commit]) -> None:
+        """Refuse what does not fit; a repeated key is answered before anything else is asked."""
+        if not commits:
+            raise Invalid("an append needs at least one commit")
+        for commit in commits:
+            if commit.key is not None and (remembered := self._keys.get(_scope(commit.key))):
+                raise KeyTaken(remembered)
+        _refuse_doubles([commit.row.session for commit in commits], "session")
+        _refuse_doubles([_scope(commit.key) for commit in commits if commit.key is not None], "key")
+        arriving = {commit.row.session for commit in commits if commit.creates}
+        for commit in commits:
+            name = commit.row.session
+            if not commit.creates:
+                self._shelf(name).admit(commit)
+            elif name in self._shelves:
+                raise AlreadyExists(f"session {name} exists already; choose another id", session=name)
+            for segment in commit.segments:
+                if segment.source not in arriving:
+                    self._shelf(segment.source)
+
+    def _charged(self, commits: Sequence[Commit]) -> dict[str, Account]:
+        """The accounts after all moves; `BudgetExhausted` when one does not fit."""
+        changed: dict[str, Account] = {}
+        for commit in commits:
+            for move in commit.accounts:
+                before = changed.get(move.account) or self._accounts.get(move.account) or Account()
+                changed[move.account] = budget.apply(before, move)
+        return changed
+
+    def _apply(self, commit: Commit) -> None:
+        name, record = commit.row.session, commit.record
+        if commit.creates:
+            self._shelves[name] = Shelf(commit)
+        self._shelves[name].apply(commit)
+        if commit.key is not None:
+            self._keys[_scope(commit.key)] = Remembered(
+                fingerprint=commit.key.fingerprint, session=name, first=record.first, last=record.last
+            )
+        kinds = tuple(entry.kind for entry in record.entries)
+        self._tell(name, record.at, first=record.first, last=record.last, kinds=kinds)
+
+    # ── one session ──────────────────────────────────────────────────────────────────────────────
+
+    async def head(self, session: SessionId) -> Head | None:
+        with self._open():
+            shelf = self._shelves.get(session)
+            return None if shelf is None else shelf.shown()
+
+    async def run(self, source: SessionId, *, after: int, upto: int, limit: int, newest: bool = False) -> Run:
+        with self._open():
+            shelf = self._shelves.get(source)
+            return Run(None, ()) if shelf is None else shelf.run(after, upto, limit, newest)
+
+    async def snapshot(self, session: SessionId, upto: int) -> Snapshot | None:
+        with self._open():
+            shelf = self._shelves.get(session)
+            return None if shelf is None else shelf.snapshot(upto)
+
+    async def save_snapshot(self, session: SessionId, snapshot: Snapshot) -> None:
+        with self._open():
+            if session in self._shelves:
+                self._shelves[session].save(snapshot)
+
+    async def drop_snapshots(self, session: SessionId, since: int) -> None:
+        with self._open():
+            if session in self._shelves:
+                self._shelves[session].drop_snapshots(since)
+
+    async def checkpoints(self, session: SessionId) -> tuple[Checkpoint, ...]:
+        with self._open():
+            shelf = self._shelves.get(session)
+            return () if shelf is None else shelf.checkpoints()
+
+    async def checkpoint(self, checkpoint: str) -> tuple[SessionId, Checkpoint] | None:
+        with self._open():
+            for session, shelf in self._shelves.items():
+                found = shelf.checkpoint(checkpoint)
+                if found is not None:
+                    return session, found
+            return None
+
+    async def adopt(self, session: SessionId, records: Sequence[Stored]) -> None:
+        with self._open():
+            self._shelf(session).adopt(records)
+
+    async def repoint(self, session: SessionId, segments: tuple[Segment, ...]) -> None:
+        with self._open():
+            shelf = self._shelf(session)
+            shelf.head = replace(shelf.head, segments=segments)
+
+    async def prune(self, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot) -> None:
+        with self._open():
+            shelf = self._shelf(session)
+            if self._leaning_on(session):
+                raise PruneRefused(f"sessions share the log of {session}; give them their own copy first")
+            shelf.prune(upto, digest, snapshot)
+
+    async def erase(self, session: SessionId, at: int) -> bool:
+        with self._open():
+            shelf = self._shelves.get(session)
+            if shelf is None:
+                return False
+            if others := tuple(shelf.head.row.session for shelf in self._leaning_on(session)):
+                raise BranchRefused(
+                    f"{len(others)} sessions share the log of {session}; give them their own copy first",
+                    session=session,
+                    dependents=others,
+                )
+            del self._shelves[session]
+            kept = self._keys.items()
+            self._keys = {scope: use for scope, use in kept if session not in (scope[1], use.session)}
+            self._feed = [change for change in self._feed if change.session != session]
+            self._tell(session, at, last=shelf.head.row.version, erased=True)
+            news = self._turn_page()
+        news.deliver(None)
+        return True
+
+    # ── all sessions ─────────────────────────────────────────────────────────────────────────────
+
+    async def find(self, query: Query) -> tuple[Row, ...]:
+        with self._open():
+            rows = self._matching(query)
+        rows.sort(key=lambda row: place(row, query), reverse=True)
+        older = [row for row in rows if query.after is None or place(row, query) < query.after]
+        return tuple(own_row(row) for row in older[: query.limit])
+
+    async def count(self, query: Query) -> int:
+        with self._open():
+            return len(self._matching(query))
+
+    def _matching(self, query: Query) -> list[Row]:
+        return [
+            shelf.head.row
+            for shelf in self._shelves.values()
+            if matches(shelf.head.row, query)
+            and (query.text is None or speaks_of((stored.record for stored in shelf.records), query.text))
+        ]
+
+    async def dependents(self, session: SessionId) -> tuple[Head, ...]:
+        with self._open():
+            return tuple(shelf.shown() for shelf in self._leaning_on(session))
+
+    def _leaning_on(self, session: SessionId) -> list[Shelf]:
+        """Other sessions with a segment in this one's rows; its own adopted copies tie a session to nobody."""
+        return [
+            shelf
+            for name, shelf in self._shelves.items()
+            if name != session and any(segment.source == session for segment in shelf.head.segments)
+        ]
+
+    async def remembered(self, use: KeyUse) -> Remembered | None:
+        with self._open():
+            return self._keys.get(_scope(use))
+
+    async def account(self, account: str) -> Account | None:
+        with self._open():
+            return self._accounts.get(account)
+
+    async def inspect(self) -> dict[str, Any]:
+        with self._open():
+            records = sum(len(shelf.records) for shelf in self._shelves.values())
+            counted = {"sessions": len(self._shelves), "records": records, "position": self._position}
+            return {"engine": "volatile", **counted}
+
+    # ── the feed ─────────────────────────────────────────────────────────────────────────────────
+
+    async def position(self) -> int:
+        with self._open():
+            return self._position
+
+    async def changes(self, after: int, limit: int) -> tuple[Change, ...]:
+        with self._open():
+            return self._since(after)[:limit]
+
+    async def watch(self, after: int) -> AsyncIterator[Change]:
+        while True:
+            with self._lock:
+                if self._closed:
+                    return
+                news, found = self._news, self._since(after)
+            for change in found:
+                after = change.position
+                yield change
+            if not found:
+                await news
+
+    def _since(self, after: int) -> tuple[Change, ...]:
+        return tuple(self._feed[bisect_right(self._feed, after, key=lambda change: change.position) :])
+
+    def _tell(self, session: SessionId, at: int, *, first: int = 0, last: int = 0, **more: Any) -> None:
+        self._position += 1
+        told = Change(position=self._position, session=session, first=first, last=last, at=at, **more)
+        self._feed.append(told)
+
+    def _turn_page(self) -> Ticket[None]:
+        """The ticket that watchers hold now; to be delivered once the lock is free."""
+        news, self._news = self._news, Ticket()
+        return news
+
+    async def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            news = self._turn_page()
+        news.deliver(None)
+
+
+def _scope(use: KeyUse) -> Scope:
+    return (use.principal, use.session, use.key)
+
+
+def _refuse_doubles(names: Sequence[Any], what: str) -> None:
+    if len(set(names)) != len(names):
+        raise Invalid(f"an append names each {what} once; put its events into one commit")

@@ -1,0 +1,239 @@
+"""Waiting that works with and without an event loop.
+
+perdure's shell is written once, as coroutines. Under asyncio they suspend; under the blocking façade `drive` runs
+them to their end on the calling thread, and every wait inside them is a plain thread wait. So there is one code
+path, no hidden loop thread, and nothing that a notebook's own loop or a fork could break.
+
+Invariant: the only things perdure's coroutines wait on are a `Ticket`, a `Lane` and `Ambient.sleep`.
+"""
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from threading import Lock, local
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
+
+
+class _Mode(local):
+    blocking = 0
+
+
+_mode = _Mode()
+
+
+def blocking() -> bool:
+    """Whether this thread is inside `drive`."""
+    return _mode.blocking > 0
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end on this thread, blocking wherever it waits."""
+    _mode.blocking += 1
+    try:
+        work.send(None)
+    except StopIteration as finished:
+        value: T = finished.value
+        return value
+    finally:
+        _mode.blocking -= 1
+    work.close()
+    raise RuntimeError("a coroutine waited on an event loop inside a blocking call; use perdure.aopen for async code")
+
+
+class Ticket(Generic[T]):
+    """A result that will come, once; awaited from a task or a thread, delivered from any thread."""
+
+    __slots__ = ("_error", "_lock", "_value", "_waiters", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._lock = Lock()
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._waiters: list[tuple[Any, Callable[[], None]]] = []
+
+    def deliver(self, value: T) -> None:
+        """Hand over the result and wake whoever waits."""
+        self._value = value
+        _wake(self._finish())
+
+    def fail(self, error: BaseException) -> None:
+        """Hand over an error instead."""
+        self._error = error
+        _wake(self._finish())
+
+    def _finish(self) -> list[tuple[Any, Callable[[], None]]]:
+        with self._lock:
+            self.done = True
+            waiters, self._waiters = self._waiters, []
+        return waiters
+
+    def _enlist(self, loop: Any, wake: Callable[[], None]) -> bool:
+        with self._lock:
+            if self.done:
+                return False
+            self._waiters.append((loop, wake))
+            return True
+
+    def wait(self, timeout: float = -1) -> bool:
+        """Block this thread until the result is there, or for `timeout` seconds."""
+        gate = Lock()
+        gate.acquire()
+        if not self._enlist(None, gate.release):
+            return True
+        return gate.acquire(timeout=timeout)
+
+    def result(self) -> T:
+        """The delivered result, or its error raised."""
+        if self._error is not None:
+            raise self._error
+        value: T = self._value  # type: ignore[assignment]  # delivered before done is set
+        return value
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self.done:
+            if _mode.blocking:
+                self.wait()
+            else:
+                import asyncio  # noqa: PLC0415 - half of the import budget; blocking users never pay it
+
+                loop = asyncio.get_running_loop()
+                future: asyncio.Future[None] = loop.create_future()
+                if self._enlist(loop, lambda: None if future.done() else future.set_result(None)):
+                    yield from future.__await__()
+        return self.result()
+
+
+def deliver_all(results: Iterable[tuple[Ticket[Any], Any, BaseException | None]]) -> None:
+    """Deliver many tickets, waking each event loop only once."""
+    waiters: list[tuple[Any, Callable[[], None]]] = []
+    for ticket, value, error in results:
+        ticket._value, ticket._error = value, error
+        waiters += ticket._finish()
+    _wake(waiters)
+
+
+def _wake(waiters: list[tuple[Any, Callable[[], None]]]) -> None:
+    loops: dict[int, tuple[Any, list[Callable[[], None]]]] = {}
+    for loop, wake in waiters:
+        if loop is None:
+            wake()
+        else:
+            loops.setdefault(id(loop), (loop, []))[1].append(wake)
+    for loop, wakes in loops.values():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_run_all, wakes)
+
+
+def _run_all(wakes: list[Callable[[], None]]) -> None:
+    for wake in wakes:
+        wake()
+
+
+class Lane:
+    """A fair mutual exclusion for tasks and threads alike: one command on a session at a time, in order of arrival."""
+
+    __slots__ = ("_busy", "_lock", "_queue")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._busy = False
+        self._queue: deque[Ticket[None]] = deque()
+
+    @property
+    def idle(self) -> bool:
+        """Nobody is inside and nobody waits."""
+        return not self._busy
+
+    async def __aenter__(self) -> None:
+        with self._lock:
+            if not self._busy:
+                self._busy = True
+                return
+            ticket: Ticket[None] = Ticket()
+            self._queue.append(ticket)
+        try:
+            await ticket
+        except BaseException:
+            self._leave_queue(ticket)
+            raise
+
+    def _leave_queue(self, ticket: Ticket[None]) -> None:
+        """A cancelled waiter gives up its place, or passes the lane on if it was just handed to it."""
+        with self._lock:
+            if ticket in self._queue:
+                self._queue.remove(ticket)
+                return
+        self._pass_on()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            if not self._queue:
+                self._busy = False
+                return
+            following = self._queue.popleft()
+        following.deliver(None)
+
+
+class Bell:
+    """Rings for everyone who waits, now and later: nobody who remembers the count misses a ring."""
+
+    __slots__ = ("_count", "_lock", "_ticket")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = 0
+        self._ticket: Ticket[None] = Ticket()
+
+    def heard(self) -> int:
+        """How often it has rung."""
+        return self._count
+
+    def ring(self) -> None:
+        """Wake all who wait."""
+        with self._lock:
+            self._count += 1
+            ticket, self._ticket = self._ticket, Ticket()
+        ticket.deliver(None)
+
+    async def wait(self, heard: int, seconds: float) -> None:
+        """Return when it has rung since `heard`, or after `seconds`."""
+        with self._lock:
+            if self._count != heard:
+                return
+            ticket = self._ticket
+        if blocking():
+            ticket.wait(seconds)
+            return
+        import asyncio  # noqa: PLC0415 - only async users pay for it
+
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(_plainly(ticket), seconds)
+
+
+async def _plainly(ticket: Ticket[T]) -> T:
+    return await ticket
+
+
+_SURVIVORS: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
+
+
+def after_fork(owner: Any, renew: Callable[[Any], None]) -> None:
+    """Have `renew(owner)` called in every child this process forks, for as long as the owner lives."""
+    _SURVIVORS[owner] = renew
+
+
+def _renew_all() -> None:
+    for owner, renew in list(_SURVIVORS.items()):
+        renew(owner)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)
