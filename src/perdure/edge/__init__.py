@@ -1,1 +1,1 @@
-"""perdure."""
+"""The ways in. Each translates, calls one service, translates back."""

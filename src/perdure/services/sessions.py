@@ -22,9 +22,10 @@ from perdure.core.session.record import Record
 from perdure.core.session.state import State
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, write
 from perdure.ports.ambient import Ambient
-from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Store
+from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Snapshot, Store
 from perdure.projections.row import row_of, same_listing
 from perdure.services.loading import CACHED_SESSIONS, Loaded, Loader, SnapshotPolicy, snapshot_of
+from perdure.services.restoring import base_of
 from perdure.waiting import Lane, after_fork
 
 RETRIES: Final = 1000
@@ -54,6 +55,21 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING: Final = Extra()
 
 
+class Prefix(msgspec.Struct, frozen=True, kw_only=True):
+    """What a branch starts from: as much of the parent's state as its row needs, the digest at the branch point, and
+    where the shared log lives. The full state is folded when first asked for, so branching costs the same anywhere.
+    """
+
+    state: State
+    digest: bytes | None
+    segments: tuple[Segment, ...]
+    anchor: tuple[int, bytes] | None = None
+    snapshot: Snapshot | None = None
+
+
+NO_PREFIX: Final = Prefix(state=states.BLANK, digest=None, segments=())
+
+
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """For whom the embedded library acts."""
 
@@ -71,7 +87,6 @@ class Sessions:
         fresh_id: Callable[[int], bytes],
         identity: Identity,
         snapshots: SnapshotPolicy,
-        base_of: Callable[[SessionId, State], Any],
     ) -> None:
         self.store = store
         self.ambient = ambient
@@ -79,7 +94,6 @@ class Sessions:
         self.loader = Loader(store, ambient, snapshots)
         self.log = self.loader.log
         self._fresh_id = fresh_id
-        self._base_of = base_of
         self._lanes: dict[SessionId, Lane] = {}
         self._in_flight: set[tuple[SessionId | None, str]] = set()
         after_fork(self, Sessions._forked)
@@ -106,28 +120,26 @@ class Sessions:
         *,
         session: SessionId | None = None,
         key: str | None = None,
-        prefix: tuple[State, int, bytes | None, tuple[Segment, ...]] | None = None,
+        prefix: Prefix | None = None,
         accounts: tuple[budget.AccountMove, ...] = (),
     ) -> Outcome:
-        """Begin a session; with a prefix, a branch. The same key begins it only once.
-
-        A prefix is the parent's state as far as known, the branch point, its digest and where the log lives.
-        """
+        """Begin a session; with a prefix, a branch. The same key begins it only once."""
         use = self._key_use(None, key, command)
         if use is not None and (before := await self._repeated(use)) is not None:
             return before
         fresh = session or SessionId(self.fresh_id())
-        state, version, parent_digest, segments = prefix or (states.BLANK, 0, None, ())
-        start = msgspec.structs.replace(state, version=version)
-        loaded = Loaded(state=start, digest=genesis(raw(fresh), parent_digest))
-        decided = decide(start, command, Facts(at=self.ambient.now()))
+        begun = prefix or NO_PREFIX
+        loaded = Loaded(state=begun.state, digest=genesis(raw(fresh), begun.digest))
+        decided = decide(begun.state, command, Facts(at=self.ambient.now()))
         written = await self._write(fresh, loaded, decided, key)
         commit = Commit(
             row=row_of(written.state, digest=written.digest, at=written.record.at),
-            expected=version,
+            expected=begun.state.version,
             record=written.record,
             creates=True,
-            segments=segments,
+            segments=begun.segments,
+            anchor=begun.anchor,
+            snapshot=begun.snapshot,
             key=use,
             accounts=(*accounts, *self._accounts(written)),
             checkpoints=written.checkpoints,
@@ -244,7 +256,7 @@ class Sessions:
         drafts: list[Draft | Mark] = []
         for item in decided:
             if isinstance(item, Wish):
-                base: Base | None = loaded.base or await self._base_of(session, loaded.state)
+                base: Base | None = loaded.base or await base_of(self.store, session, loaded.state)
                 mark = Mark(id=self.fresh_id(), trigger=item.trigger, label=item.label, metadata=item.metadata, base=base)
                 drafts.append(mark)
             else:

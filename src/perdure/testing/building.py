@@ -3,7 +3,7 @@
 Invariant: every record built here is chained to what it was built upon, so a store full of them verifies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -122,7 +122,7 @@ class Builder:
         tenant: str,
         before: State,
         start: bytes,
-        drafts: list[Draft | Mark],
+        drafts: Sequence[Draft | Mark],
         segments: tuple[Segment, ...] = (),
     ) -> Made:
         at = self._ambient.now()

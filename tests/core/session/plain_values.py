@@ -6,11 +6,13 @@ from hypothesis import strategies as st
 
 from perdure.core.session.values import DURATION_MAX, DURATION_MIN, Ref
 
+NAIVE = datetime(2024, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+
 integers = st.integers(-(2**63), 2**64 - 1) | st.sampled_from([0, -1, -32, -33, 127, 128, 2**63 - 1, 2**63, 2**64 - 1])
 floats = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0, 0.1, 1e16, 5e-324])
 texts = st.text(max_size=20)
 keys = st.sampled_from(["a", "b", "$", "$$", "$bytes", "$time", "é", "\U0001f600", ""]) | st.text(max_size=8)
-times = st.datetimes(datetime(1, 1, 1), datetime.max).map(lambda moment: moment.replace(tzinfo=UTC))
+times = st.datetimes(timezones=st.just(UTC))
 durations = st.timedeltas(DURATION_MIN, DURATION_MAX) | st.just(timedelta(0))
 refs = st.builds(Ref, uri=st.text(min_size=1, max_size=20), sha256=st.binary(min_size=32, max_size=32))
 

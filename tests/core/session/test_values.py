@@ -27,7 +27,7 @@ from perdure.core.session.values import (
     same,
     survey,
 )
-from tests.core.session.plain_values import boxes_of, elements, leaves, sets, similar, values
+from tests.core.session.plain_values import NAIVE, boxes_of, elements, leaves, sets, similar, values
 
 
 class Color(str, enum.Enum):  # noqa: UP042 - the older spelling is the one that hides a str
@@ -53,7 +53,7 @@ refused: list[Any] = [
     (Name("x"), "exactly str"),
     (Level.HIGH, "exactly int"),
     (OrderedDict(), "exactly dict"),
-    (datetime(2024, 1, 1), "without a time zone"),
+    (NAIVE, "without a time zone"),
     (datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=2))), "not in UTC"),
     (DURATION_MAX + timedelta(microseconds=1), "int64 microseconds"),
     (bytearray(b"x"), "pass bytes"),

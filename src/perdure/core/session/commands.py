@@ -147,3 +147,11 @@ class Renew(Command, frozen=True, kw_only=True, omit_defaults=True):
     """Let the session live longer."""
 
     expires_at: int
+
+
+class NoteCompensation(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Note that a registered compensation has been run."""
+
+    index: int
+    name: str
+    error: str | None = None

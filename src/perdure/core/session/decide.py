@@ -251,6 +251,10 @@ def _renew(state: State, command: do.Renew, facts: Facts) -> Decided:
     return (draft(Renewed(expires_at=command.expires_at)),)
 
 
+def _note_compensation(state: State, command: do.NoteCompensation, facts: Facts) -> Decided:
+    return (draft(lifecycle.Compensated(name=command.name, index=command.index, error=command.error)),)
+
+
 def _not_ended(state: State) -> None:
     if state.phase in lifecycle.TERMINAL:
         lifecycle.must_be_awake(state.life, state.session)
@@ -286,4 +290,5 @@ _RULES: Final[dict[type[do.Command], Any]] = {
     do.MergeIn: _merge,
     do.Redact: _redact,
     do.Renew: _renew,
+    do.NoteCompensation: _note_compensation,
 }

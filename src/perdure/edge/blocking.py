@@ -1,0 +1,228 @@
+"""The library for blocking callers: one façade over the async one, not a twin.
+
+Every method here is the async method of the same name, driven to its end on the calling thread. There is no event
+loop and no thread behind it, so it works in scripts, threads, notebooks and after a fork.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from perdure.compose import embedded
+from perdure.edge.library import AsyncPerdure
+from perdure.edge.session import AsyncSession
+from perdure.edge.turn import AsyncTurn
+from perdure.ports.ambient import Ambient
+from perdure.ports.store import Change
+from perdure.services.loading import SnapshotPolicy
+from perdure.waiting import drive
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Blocking:
+    """Holds the async object behind a blocking one."""
+
+    def __init__(self, behind: Any) -> None:
+        self._behind = behind
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[_Blocking, P], R]:
+    """The blocking twin of an async method, with the same signature and words."""
+
+    @wraps(method)
+    def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return drive(method(self._behind, *args, **kwargs))
+
+    return call
+
+
+def returning_session(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncSession]],
+) -> Callable[Concatenate[_Blocking, P], "Session"]:
+    """Like `blocking`, for methods that give back a session."""
+
+    @wraps(method)
+    def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> "Session":
+        return Session(drive(method(self._behind, *args, **kwargs)))
+
+    return call
+
+
+def _each(changes: AsyncIterator[Change]) -> Iterator[Change]:
+    while True:
+        try:
+            yield drive(changes.__anext__())  # type: ignore[arg-type]  # an async generator's step is a coroutine
+        except StopAsyncIteration:
+            return
+
+
+class Turn(_Blocking):
+    """An open turn. Every call is one durable append; leaving the block ends the turn."""
+
+    _behind: AsyncTurn
+
+    def __enter__(self) -> "Turn":
+        drive(self._behind.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        drive(self._behind.__aexit__(kind, error, trace))
+
+    @property
+    def number(self) -> int:
+        """Which turn of the session this is."""
+        return self._behind.number
+
+    def count(self, tokens_in: int, tokens_out: int) -> None:
+        """The tokens to note when the turn ends."""
+        self._behind.count(tokens_in, tokens_out)
+
+    say = blocking(AsyncTurn.say)
+    answer = blocking(AsyncTurn.answer)
+    ask = blocking(AsyncTurn.ask)
+    start = blocking(AsyncTurn.start)
+    finish = blocking(AsyncTurn.finish)
+
+
+class Session(_Blocking):
+    """A handle on one session. It holds nothing but the id: everything is read from the store."""
+
+    _behind: AsyncSession
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._behind.id
+
+    def __repr__(self) -> str:
+        return f"Session({self.id})"
+
+    def turn(self, text: Any = None, *, model: str | None = None, agent: str | None = None) -> Turn:
+        """A turn as a block; an exception inside leaves it interrupted."""
+        return Turn(self._behind.turn(text, model=model, agent=agent))
+
+    def watch(self, after: int | None = None) -> Iterator[Change]:
+        """Changes of this session as they are committed, by anyone."""
+        return _each(self._behind.watch(after))
+
+    def diff(self, other: "Session | int", *, version: int | None = None) -> Any:
+        """What leads from this session's vars and scratchpads to another's, or from a version to the present one."""
+        behind = other if isinstance(other, int) else other._behind
+        return drive(self._behind.diff(behind, version=version))
+
+    def merge(self, source: "Session", policy: str = "escalate", *, summary: str | None = None) -> Any:
+        """Take over another session's vars and scratchpads, three-way."""
+        return drive(self._behind.merge(source._behind, policy, summary=summary))
+
+    info = blocking(AsyncSession.info)
+    version = blocking(AsyncSession.version)
+    state = blocking(AsyncSession.state)
+    events = blocking(AsyncSession.events)
+    turns = blocking(AsyncSession.turns)
+    tail = blocking(AsyncSession.tail)
+    append = blocking(AsyncSession.append)
+    configure = blocking(AsyncSession.configure)
+    vars = blocking(AsyncSession.vars)
+    set_vars = blocking(AsyncSession.set_vars)
+    patch_vars = blocking(AsyncSession.patch_vars)
+    scratchpad = blocking(AsyncSession.scratchpad)
+    write_scratchpad = blocking(AsyncSession.write_scratchpad)
+    reserve = blocking(AsyncSession.reserve)
+    settle = blocking(AsyncSession.settle)
+    account = blocking(AsyncSession.account)
+    move = blocking(AsyncSession.move)
+    activate = blocking(AsyncSession.activate)
+    suspend = blocking(AsyncSession.suspend)
+    complete = blocking(AsyncSession.complete)
+    terminate = blocking(AsyncSession.terminate)
+    archive = blocking(AsyncSession.archive)
+    recover = blocking(AsyncSession.recover)
+    roll_back = blocking(AsyncSession.roll_back)
+    checkpoint = blocking(AsyncSession.checkpoint)
+    checkpoints = blocking(AsyncSession.checkpoints)
+    pin = blocking(AsyncSession.pin)
+    unpin = blocking(AsyncSession.unpin)
+    drop_checkpoint = blocking(AsyncSession.drop_checkpoint)
+    restore = blocking(AsyncSession.restore)
+    branches = blocking(AsyncSession.branches)
+    lineage = blocking(AsyncSession.lineage)
+    resolve = blocking(AsyncSession.resolve)
+    redact = blocking(AsyncSession.redact)
+    prune = blocking(AsyncSession.prune)
+    erase = blocking(AsyncSession.erase)
+    verify = blocking(AsyncSession.verify)
+    export = blocking(AsyncSession.export)
+    resume = returning_session(AsyncSession.resume)
+    branch = returning_session(AsyncSession.branch)
+    rewind = returning_session(AsyncSession.rewind)
+    edit = returning_session(AsyncSession.edit)
+
+
+class Perdure(_Blocking):
+    """An open store. Use it as a context manager, or close it when done."""
+
+    _behind: AsyncPerdure
+
+    def __enter__(self) -> "Perdure":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def watch(self, after: int | None = None, session: str | None = None) -> Iterator[Change]:
+        """Changes as they are committed by anyone, from a position on, or from now."""
+        return _each(self._behind.watch(after, session))
+
+    def before(self, move: str, hook: Callable[["Session", Any], Any]) -> None:
+        """Call `hook` before a move, or every move (`*`); if it raises, the move is not made."""
+        self._behind.before(move, lambda session, moved: hook(Session(session), moved))
+
+    def after(self, move: str, hook: Callable[["Session", Any], Any]) -> None:
+        """Call `hook` after a move, or every move (`*`)."""
+        self._behind.after(move, lambda session, moved: hook(Session(session), moved))
+
+    def before_branch(self, hook: Callable[["Session", int, str], Any]) -> None:
+        """Call `hook` with session, version and kind before every branch; if it raises, none is made."""
+        self._behind.before_branch(lambda session, version, kind: hook(Session(session), version, kind))
+
+    def compensation(self, name: str, undo: Callable[["Session", dict[str, Any]], Any]) -> None:
+        """Say how to undo what was registered under a name, should its session be terminated."""
+        self._behind.compensation(name, lambda session, arguments: undo(Session(session), arguments))
+
+    create = returning_session(AsyncPerdure.create)
+    session = returning_session(AsyncPerdure.session)
+    find = blocking(AsyncPerdure.find)
+    count = blocking(AsyncPerdure.count)
+    recover = blocking(AsyncPerdure.recover)
+    expire_checkpoints = blocking(AsyncPerdure.expire_checkpoints)
+    account = blocking(AsyncPerdure.account)
+    verify = blocking(AsyncPerdure.verify)
+    inspect = blocking(AsyncPerdure.inspect)
+    position = blocking(AsyncPerdure.position)
+    close = blocking(AsyncPerdure.close)
+
+
+def open(  # the name users expect; nothing in this module opens files
+    path: str | os.PathLike[str],
+    *,
+    tenant: str = "local",
+    actor: str = "local",
+    read_only: bool = False,
+    ambient: Ambient | None = None,
+    snapshots: SnapshotPolicy | None = None,
+) -> Perdure:
+    """Open a store; a new file is created. `:memory:` keeps everything in RAM."""
+    services = embedded(
+        path, tenant=tenant, actor=actor, read_only=read_only, ambient=ambient, snapshots=snapshots
+    )
+    return Perdure(AsyncPerdure(services))

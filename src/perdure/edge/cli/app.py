@@ -1,0 +1,62 @@
+"""`perdure`: the root of the command line, and the guard around everything in it."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from perdure.edge.cli import exits
+from perdure.edge.cli.lazy import LazyGroup
+
+COMMANDS: Final = {
+    "demo": ("demo:demo", "Watch a session survive a crash; no key needed."),
+    "sessions": ("sessions:sessions", "Look into a store and work on its sessions."),
+    "doctor": ("doctor:doctor", "Check this machine and a store; say what to do."),
+}
+
+
+class Root(LazyGroup):
+    """The outermost group: its `main` turns whatever happens into an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the arguments and exit. Output that the terminal's encoding lacks is escaped, not fatal."""
+        given = list(sys.argv[1:] if args is None else args)
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        run = super().main
+        sys.exit(
+            exits.guarded(
+                lambda: run(given, prog_name or "perdure", complete_var, standalone_mode=False, **extra), given
+            )
+        )
+
+
+def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"perdure {version('perdure')}")
+        ctx.exit()
+
+
+perdure = Root(
+    "perdure",
+    places=COMMANDS,
+    params=[
+        click.Option(
+            ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
+        )
+    ],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help="Durable sessions for AI agents: event-sourced, crash-safe, one file.",
+    epilog="Manual: docs/CLI.md. Exit codes: 0 done, 1 defect, 2 caller, 3 not found, 4 conflict, 5 world.",
+)

@@ -1,0 +1,31 @@
+"""Command groups that import a command only when it is run, so that help costs nothing but click."""
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are places (`module:name`) with a line of help each, shown in the order given."""
+
+    def __init__(self, *args: Any, places: dict[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, as the table orders them."""
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself; hidden ones (with no help) are found too."""
+        if cmd_name not in self.places:
+            return None
+        module, _, name = self.places[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(f"perdure.edge.cli.{module}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.places.items() if line])

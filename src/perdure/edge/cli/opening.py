@@ -1,0 +1,66 @@
+"""From words on the command line to a store and a session. Invariant: only `import` may bring a file into being."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from perdure.core.errors import Invalid, NotAStore, NotFound
+
+if TYPE_CHECKING:
+    from perdure import Perdure, Session
+
+LATEST: Final = "latest"
+_PAGE: Final = 1000
+_SHOWN: Final = 10
+_WHOLE: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_BEGINNING: Final = re.compile(r"[0-9a-f-]+")
+
+
+@contextmanager
+def opened(path: str, *, read_only: bool, create: bool = False) -> "Iterator[Perdure]":
+    """The store at a path, closed afterwards; `NotAStore` when there is none and none may be made."""
+    import perdure
+
+    if not create and not os.path.isfile(path):
+        raise NotAStore(f"no store at {path}; name one with --store or PERDURE_STORE", path=path)
+    with perdure.open(path, read_only=read_only) as db:
+        yield db
+
+
+def session_of(db: "Perdure", name: str) -> "Session":
+    """The session that a word names: an id, a beginning that only one id has, or `latest`.
+
+    `NotFound` when there is none; `Invalid`, listing the candidates, when several fit.
+    """
+    wanted = name.strip().lower()
+    if wanted == LATEST:
+        newest = db.find(limit=1).items
+        if not newest:
+            raise NotFound("the store holds no sessions yet")
+        return db.session(newest[0].session)
+    if _WHOLE.fullmatch(wanted):
+        return db.session(wanted)
+    if not _BEGINNING.fullmatch(wanted):
+        raise Invalid(f"{name!r} names no session; give an id, a beginning of one, or {LATEST}", session=name)
+    fitting = _beginning_with(db, wanted)
+    if not fitting:
+        raise NotFound(f"no session's id begins with {wanted}; see perdure sessions list", session=name)
+    if len(fitting) > 1:
+        shown = ", ".join(fitting[:_SHOWN]) + (" …" if len(fitting) > _SHOWN else "")
+        raise Invalid(f"{wanted} fits {len(fitting)} sessions: {shown}; give more of the id", candidates=fitting)
+    return db.session(fitting[0])
+
+
+def _beginning_with(db: "Perdure", beginning: str) -> list[str]:
+    """The ids that begin so. Ids are random towards the end, so the index cannot help: every row is looked at."""
+    found: list[str] = []
+    cursor: str | None = None
+    plain = beginning.replace("-", "")
+    while True:
+        page = db.find(limit=_PAGE, cursor=cursor)
+        found += [str(row.session) for row in page.items if row.session.replace("-", "").startswith(plain)]
+        cursor = page.cursor
+        if cursor is None:
+            return found

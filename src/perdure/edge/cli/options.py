@@ -1,0 +1,94 @@
+"""What many commands take: the store, `--json`, times in two spellings, `key=value` pairs."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_STORE: Final = "perdure.db"
+_RELATIVE: Final = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)")
+_SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def store_option(command: F) -> F:
+    """`--store PATH`, else $PERDURE_STORE, else ./perdure.db."""
+    return click.option(
+        "--store",
+        envvar="PERDURE_STORE",
+        default=DEFAULT_STORE,
+        show_default=True,
+        show_envvar=True,
+        metavar="PATH",
+        help="The store file.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """`--json`: machines read it."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)
+
+
+class When(click.ParamType):
+    """A time: ISO 8601 (without a zone: UTC), or how long ago: 90s, 15m, 2h, 7d, 4w. Becomes microseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Microseconds since 1970, or a usage error."""
+        if isinstance(value, int):
+            return value
+        relative = _RELATIVE.fullmatch(value.strip())
+        if relative is not None:
+            from perdure.ambient import RealAmbient
+
+            return RealAmbient().now() - int(relative[1]) * _SECONDS[relative[2]] * 1_000_000
+        try:
+            found = datetime.fromisoformat(value)
+            whole = (found if found.tzinfo else found.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is not a time; write 2026-01-31, 2026-01-31T12:00:00Z, or 2h for two hours ago")
+        return (whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds
+
+
+class Pair(click.ParamType):
+    """`key=value`. The value is JSON when it reads as a JSON scalar (3, true, null, "3"), else the text as it stands."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        """The pair, or a usage error."""
+        if isinstance(value, tuple):
+            return value
+        key, sign, text = value.partition("=")
+        if not sign or not key:
+            self.fail(f"{value!r} is not key=value")
+        return key, scalar(text)
+
+
+def scalar(text: str) -> Any:
+    """A JSON number, string, true, false or null; anything else is taken as the text it is."""
+    import json
+
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(found, dict | list) or (isinstance(found, float) and found - found != 0) else found
+
+
+class Choice(click.ParamType):
+    """`path=side`, the path as a conflict names it; the last `=` parts them."""
+
+    name = "path=ours|theirs|base"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The path and the side, or a usage error."""
+        if isinstance(value, tuple):
+            return value
+        path, _, side = value.rpartition("=")
+        if not path or side not in ("ours", "theirs", "base"):
+            self.fail(f"{value!r} is not path=ours, path=theirs or path=base")
+        return path, side

@@ -1,0 +1,85 @@
+"""Text made harmless, and numbers in words. Invariant: nothing that was stored can drive the terminal.
+
+Control characters, bidirectional and invisible formatting and lone surrogates are shown as escapes (`\\x1b`).
+Markup of rich is never read at all: every console here has it off.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+_UNSAFE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_SPACE: Final = re.compile(r"\s+")
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def clean(text: str) -> str:
+    """The text with everything that acts instead of showing spelled out; newlines stay."""
+    return _UNSAFE.sub(_escape, text.replace("\r\n", "\n")).expandtabs(4)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x1_0000 else f"\\U{code:08x}"
+
+
+def one_line(text: str, width: int | None = None) -> str:
+    """The text, clean, on one line and cut to a width."""
+    line = _SPACE.sub(" ", clean(text)).strip()
+    if width is not None and len(line) > width:
+        return line[: max(0, width - 1)] + "…"
+    return line
+
+
+def moment(micros: int) -> str:
+    """A time as RFC 3339 in UTC, to the microsecond: the spelling in every JSON document."""
+    return datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000).isoformat(
+        timespec="microseconds"
+    ).replace("+00:00", "Z")
+
+
+def day_and_time(micros: int) -> str:
+    """A time for people, in UTC, to the second."""
+    return datetime.fromtimestamp(micros // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def ago(micros: int, now: int) -> str:
+    """How long ago, in the largest unit that fits."""
+    seconds = (now - micros) // 1_000_000
+    if seconds < 0:
+        return f"in {span(-seconds)}"
+    return f"{span(seconds)} ago" if seconds else "now"
+
+
+def span(seconds: int) -> str:
+    """A duration in its largest whole unit."""
+    return next((f"{seconds // size} {unit}" for size, unit in _UNITS if seconds >= size), "0 s")
+
+
+def size(count: int) -> str:
+    """Bytes in the largest unit that fits."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
+def counted(number: int, word: str) -> str:
+    """`1 turn`, `2 turns`, `2 branches`."""
+    if number == 1:
+        return f"1 {word}"
+    return f"{number:,} {word}{'es' if word.endswith(('s', 'h')) else 's'}"
+
+
+def dollars(micros: int) -> str:
+    """Micro-dollars as dollars, exactly."""
+    whole, rest = divmod(micros, 1_000_000)
+    return f"${whole}.{rest:06d}".rstrip("0").rstrip(".") if rest else f"${whole}"

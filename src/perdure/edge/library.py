@@ -1,0 +1,265 @@
+"""The library, for async callers: sessions in one file."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import datetime
+from types import TracebackType
+from typing import Any
+
+from perdure.compose import Services, embedded
+from perdure.core.errors import Invalid
+from perdure.core.session import commands as do
+from perdure.core.session.budget import Account, AccountMove, amount
+from perdure.core.session.declared import Declared
+from perdure.core.session.ids import SessionId, session_id
+from perdure.core.session.lifecycle import Moved
+from perdure.core.session.origin import Config, Isolation
+from perdure.core.session.values import check
+from perdure.edge.session import AsyncSession
+from perdure.ports.ambient import Ambient
+from perdure.ports.store import Change, Query
+from perdure.services.finding import Page
+from perdure.services.lifecycle import Recovered
+from perdure.services.loading import SnapshotPolicy
+from perdure.services.verifying import StoreReport
+
+MAX_TEXT = 1000
+Time = datetime | int | None
+Progress = Callable[[int, int], None]
+
+
+class AsyncPerdure:
+    """An open store. Use it as a context manager, or close it when done."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def __aenter__(self) -> "AsyncPerdure":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def create(
+        self,
+        title: str = "",
+        *,
+        owner: str = "",
+        tags: Iterable[str] = (),
+        metadata: dict[str, Any] | None = None,
+        config: Config | dict[str, Any] | None = None,
+        vars: Any = None,
+        declared: Declared[Any] | None = None,
+        isolation: Isolation | None = None,
+        exit_criteria: Iterable[str] = (),
+        agent_id: str | int | None = None,
+        id: str | None = None,
+        key: str | None = None,
+        activate: bool = True,
+    ) -> AsyncSession:
+        """Begin a session. With a key, repeating the call gives the session the first call made."""
+        fields = config_of(config)
+        wanted = session_id(id) if id is not None else None
+        fresh = wanted or SessionId(self._services.sessions.fresh_id())
+        cap = fields.max_cost if fields is not None else None
+        command = do.Create(
+            owner=text_of(owner, "owner"),
+            title=text_of(title, "title"),
+            tags=tuple(text_of(tag, "tag") for tag in tags),
+            metadata=document_of(metadata, "metadata"),
+            config=fields,
+            isolation=isolation,
+            account=fresh if cap is not None else None,
+            exit_criteria=tuple(text_of(name, "exit criterion") for name in exit_criteria),
+            agent_id=str(agent_id) if agent_id is not None else None,
+            activate=activate,
+            **vars_of(vars, declared),
+        )
+        moves = (AccountMove(account=fresh, cap=amount(cap), sets_cap=True),) if cap is not None else ()
+        outcome = await self._services.sessions.create(command, session=fresh, key=key, accounts=moves)
+        return AsyncSession(self._services, outcome.session)
+
+    async def session(self, id: str) -> AsyncSession:
+        """A session by its id, or `NotFound`."""
+        wanted = session_id(id)
+        await self._services.sessions.log.head(wanted)
+        return AsyncSession(self._services, wanted)
+
+    async def find(self, *, limit: int = 50, cursor: str | None = None, **conditions: Any) -> Page:
+        """Sessions that match, newest first, a page at a time.
+
+        Conditions: owner, phase (one or several), tags, metadata, title, text, parent, open_turn, created_after,
+        created_before, active_after, active_before (datetimes, or microseconds), order ("created" or "active").
+        """
+        return await self._services.finding.page(self._query(conditions, limit), cursor)
+
+    async def count(self, **conditions: Any) -> int:
+        """How many sessions match the conditions of `find`."""
+        return await self._services.finding.count(self._query(conditions, 1))
+
+    def _query(self, conditions: dict[str, Any], limit: int) -> Query:
+        return self._services.finding.query(**query_of(conditions), limit=limit)
+
+    async def watch(self, after: int | None = None, session: str | None = None) -> AsyncIterator[Change]:
+        """Changes as they are committed by anyone, from a position on, or from now."""
+        wanted = session_id(session) if session is not None else None
+        async for change in self._services.finding.watch(after, wanted):
+            yield change
+
+    async def recover(self) -> list[Recovered]:
+        """Close every turn whose writer died. Call it when no other process is at work on the store."""
+        return await self._services.lifecycle.recover_all()
+
+    async def expire_checkpoints(self) -> int:
+        """Drop the checkpoints whose time is over, in every session; how many that were."""
+        dropped, cursor = 0, None
+        while True:
+            page = await self.find(limit=500, cursor=cursor)
+            for row in page.items:
+                dropped += await self._services.checkpoints.expire_due(row.session)
+            if page.cursor is None:
+                return dropped
+            cursor = page.cursor
+
+    def before(self, move: str, hook: Callable[[AsyncSession, Moved], Any]) -> None:
+        """Call `hook` before a move, or every move (`*`); if it raises, the move is not made."""
+        self._services.lifecycle.hook("before", move, self._hook(hook))
+
+    def after(self, move: str, hook: Callable[[AsyncSession, Moved], Any]) -> None:
+        """Call `hook` after a move, or every move (`*`)."""
+        self._services.lifecycle.hook("after", move, self._hook(hook))
+
+    def _hook(self, hook: Callable[[AsyncSession, Moved], Any]) -> Callable[[SessionId, Moved], Awaitable[None]]:
+        async def call(session: SessionId, moved: Moved) -> None:
+            await settled(hook(self._handle(session), moved))
+
+        return call
+
+    def before_branch(self, hook: Callable[[AsyncSession, int, str], Any]) -> None:
+        """Call `hook` with session, version and kind before every branch; if it raises, none is made."""
+
+        async def call(session: SessionId, version: int, kind: str) -> None:
+            await settled(hook(self._handle(session), version, kind))
+
+        self._services.branches.before.append(call)
+
+    def compensation(self, name: str, undo: Callable[[AsyncSession, dict[str, Any]], Any]) -> None:
+        """Say how to undo what was registered under a name, should its session be terminated."""
+
+        async def call(session: SessionId, arguments: dict[str, Any]) -> None:
+            await settled(undo(self._handle(session), arguments))
+
+        self._services.lifecycle.compensation(name, call)
+
+    def _handle(self, session: SessionId) -> AsyncSession:
+        return AsyncSession(self._services, session)
+
+    async def account(self, id: str) -> Account:
+        """An account by its id; one nobody has used is empty and without a cap."""
+        return await self._services.store.account(id) or Account()
+
+    async def verify(self, progress: Progress | None = None) -> StoreReport:
+        """Check every byte of every session."""
+        return await self._services.verifying.verify_store(progress)
+
+    async def inspect(self) -> dict[str, Any]:
+        """Facts about the store for people."""
+        return await self._services.store.inspect()
+
+    async def position(self) -> int:
+        """The change feed's latest position."""
+        return await self._services.store.position()
+
+    async def close(self) -> None:
+        """Let go of the file; harmless when repeated."""
+        await self._services.store.close()
+
+
+async def aopen(
+    path: str | os.PathLike[str],
+    *,
+    tenant: str = "local",
+    actor: str = "local",
+    read_only: bool = False,
+    ambient: Ambient | None = None,
+    snapshots: SnapshotPolicy | None = None,
+) -> AsyncPerdure:
+    """Open a store for async use; a new file is created. `:memory:` keeps everything in RAM."""
+    services = embedded(
+        path, tenant=tenant, actor=actor, read_only=read_only, ambient=ambient, snapshots=snapshots
+    )
+    return AsyncPerdure(services)
+
+
+async def settled(answer: Any) -> None:
+    """A hook's answer, awaited if it is something to await."""
+    if hasattr(answer, "__await__"):
+        await answer
+
+
+def text_of(value: Any, what: str) -> str:
+    """A short text, or `Invalid`."""
+    if type(value) is not str or len(value) > MAX_TEXT:
+        raise Invalid(f"{what} is a text of at most {MAX_TEXT} characters, not {value!r:.80}")
+    check(value)
+    return value
+
+
+def document_of(value: dict[str, Any] | None, what: str) -> dict[str, Any]:
+    """A plain document, or `Invalid`."""
+    if value is not None and type(value) is not dict:
+        raise Invalid(f"{what} is a dict, not {type(value).__name__}")
+    return value or {}
+
+
+def config_of(config: Config | dict[str, Any] | None) -> Config | None:
+    """A configuration from its fields, checked."""
+    if config is None or isinstance(config, Config):
+        return config
+    import msgspec  # noqa: PLC0415
+
+    try:
+        return msgspec.convert(config, Config)
+    except msgspec.ValidationError as wrong:
+        raise Invalid(f"config: {wrong}") from wrong
+
+
+def vars_of(value: Any, declared: Declared[Any] | None) -> dict[str, Any]:
+    """The first `vars` of a session as the command wants them."""
+    if declared is not None:
+        document = declared.dump(declared.initial() if value is None else value)
+        return {"vars": document, "schema": declared.name, "schema_version": declared.version}
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise Invalid("vars are a dict, or an instance of a model you declare; pass declared=")
+    return {"vars": value}
+
+
+def query_of(conditions: dict[str, Any]) -> dict[str, Any]:
+    """The conditions of `find` as the query wants them; an unknown one is `Invalid`."""
+    found = {name: value for name, value in conditions.items() if value is not None}
+    unknown = set(found) - CONDITIONS
+    if unknown:
+        raise Invalid(f"find knows no condition {', '.join(sorted(unknown))}; it knows {', '.join(sorted(CONDITIONS))}")
+    phase = found.pop("phase", ())
+    found["phases"] = (phase,) if isinstance(phase, str) else tuple(phase)
+    found["tags"] = tuple(found.get("tags", ()))
+    order = found.pop("order", "created")
+    if order not in ("created", "active"):
+        raise Invalid(f"{order!r} is not an order; use created or active", order=order)
+    found["by_activity"] = order == "active"
+    if "parent" in found:
+        found["parent"] = session_id(found["parent"])
+    for name in ("created_after", "created_before", "active_after", "active_before"):
+        if isinstance(found.get(name), datetime):
+            found[name] = int(found[name].timestamp() * 1_000_000)
+    return found
+
+
+CONDITIONS = frozenset(
+    "owner phase tags metadata title text parent open_turn created_after created_before active_after active_before "
+    "order".split()
+)

@@ -1,0 +1,320 @@
+"""One session, as async callers hold it. Every method is one call of one service."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from perdure.compose import Services
+from perdure.core.errors import Invalid
+from perdure.core.session import commands as do
+from perdure.core.session import diff as diffs
+from perdure.core.session.budget import Account
+from perdure.core.session.decide import drafts_of
+from perdure.core.session.declared import Declared
+from perdure.core.session.event import Draft, Event, Payload
+from perdure.core.session.ids import SessionId
+from perdure.core.session.origin import Config, Lineage
+from perdure.core.session.scratchpad import Pad
+from perdure.core.session.state import State
+from perdure.core.session.tails import DEFAULT_DEPTH, tail
+from perdure.core.session.transcript import Turn, turns_of
+from perdure.edge.turn import AsyncTurn
+from perdure.ports.store import Change, Row
+from perdure.services.branches import BranchRequest
+from perdure.services.checkpoints import CheckpointInfo, Restored
+from perdure.services.lifecycle import Recovered
+from perdure.services.merging import MergeReport
+from perdure.services.verifying import Report
+
+T = TypeVar("T")
+
+
+class AsyncSession:
+    """A handle on one session. It holds nothing but the id: everything is read from the store."""
+
+    def __init__(self, services: Services, session: SessionId) -> None:
+        self._services = services
+        self.id = session
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id})"
+
+    def _other(self, session: SessionId) -> "AsyncSession":
+        return AsyncSession(self._services, session)
+
+    # ── reading ──
+
+    async def info(self) -> Row:
+        """Title, phase, owner, tags, version and the rest of what a list shows."""
+        return (await self._services.sessions.log.head(self.id)).row
+
+    async def version(self) -> int:
+        """The version of the latest event."""
+        return (await self.info()).version
+
+    async def state(self, at: int | None = None) -> State:
+        """Everything about the session but its history, now or after a version."""
+        if at is None:
+            return (await self._services.sessions.loader.load(self.id)).state
+        return await self._services.sessions.loader.state_at(self.id, at)
+
+    async def events(self, after: int = 0, upto: int | None = None) -> list[Event]:
+        """The log after a version, every byte checked against the chain."""
+        log = self._services.sessions.log
+        head = await log.head(self.id)
+        return await log.events(head, max(after, head.anchor_version), upto)
+
+    async def turns(self, last: int | None = None) -> list[Turn]:
+        """The conversation, whole or its last turns; no tool call is ever cut from its result."""
+        log = self._services.sessions.log
+        head = await log.head(self.id)
+        if last is None:
+            return turns_of(await log.events(head, head.anchor_version))
+        if last < 1:
+            raise Invalid("ask for at least one turn", last=last)
+        return turns_of(await log.last_turns(head, last))
+
+    async def tail(self, agent: str, depth: int = DEFAULT_DEPTH) -> tuple[Event, ...]:
+        """The last events that concern one agent."""
+        return tail(reversed(await self.events()), agent, depth)
+
+    async def watch(self, after: int | None = None) -> AsyncIterator[Change]:
+        """Changes of this session as they are committed, by anyone."""
+        async for change in self._services.finding.watch(after, self.id):
+            yield change
+
+    # ── writing ──
+
+    async def append(
+        self,
+        events: Sequence[Payload | Draft] | Payload | Draft,
+        *,
+        expected: int | None = None,
+        key: str | None = None,
+    ) -> int:
+        """Write events as one durable append; the new version.
+
+        With `expected`, a stale version is a conflict that names the current one. With `key`, repeating the call
+        changes nothing and returns the same version.
+        """
+        items = [events] if isinstance(events, Payload | Draft) else events
+        command = do.Append(drafts=drafts_of(items))
+        return (await self._services.sessions.handle(self.id, command, expected=expected, key=key)).version
+
+    def turn(self, text: Any = None, *, model: str | None = None, agent: str | None = None) -> AsyncTurn:
+        """A turn as a block; an exception inside leaves it interrupted."""
+        return AsyncTurn(self._services, self.id, text, model, agent)
+
+    async def configure(
+        self,
+        *,
+        title: str | None = None,
+        tags: Iterable[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        config: Config | None = None,
+        expected: int | None = None,
+    ) -> int:
+        """Change title, tags, metadata or configuration; what is not given stays."""
+        labels = tuple(tags) if tags is not None else None
+        command = do.Configure(title=title, tags=labels, metadata=metadata, config=config)
+        return (await self._services.sessions.handle(self.id, command, expected=expected)).version
+
+    async def vars(self, declared: Declared[T]) -> T:
+        """The application's own state, as the type it declared, migrated if it is older."""
+        found = (await self.state()).vars
+        return declared.load(found.document, found.schema_version or None)
+
+    async def set_vars(
+        self, value: Any, declared: Declared[Any] | None = None, *, expected: int | None = None
+    ) -> int:
+        """Replace the application's own state: a plain document, or an instance of what was declared."""
+        found = (await self.state()).vars
+        if declared is None:
+            if type(value) is not dict:
+                raise Invalid("vars are a dict, or an instance of a model you declare; pass declared=")
+            command = do.SetVars(document=value)
+        else:
+            stored = found.schema_version or None
+            document = declared.carry(found.document, value, stored) if found.document else declared.dump(value)
+            command = do.SetVars(document=document, schema=declared.name, schema_version=declared.stamp(stored))
+        return (await self._services.sessions.handle(self.id, command, expected=expected)).version
+
+    async def patch_vars(self, **changes: Any) -> int:
+        """Change some top-level fields of the application's state; None removes nothing, it is a value."""
+        state = await self.state()
+        command = do.SetVars(document={**state.vars.document, **changes})
+        return (await self._services.sessions.handle(self.id, command, expected=state.version)).version
+
+    async def scratchpad(self, agent: str | None = None) -> str:
+        """What the scratchpad says."""
+        return (await self.state()).scratchpads.pads.get(agent or "", Pad()).content
+
+    async def write_scratchpad(self, content: str, *, agent: str | None = None, expected: int | None = None) -> int:
+        """Replace what the scratchpad says."""
+        command = do.WriteScratchpad(content=content, agent=agent)
+        return (await self._services.sessions.handle(self.id, command, expected=expected)).version
+
+    # ── money ──
+
+    async def reserve(self, name: str, micros: int, purpose: str = "", *, key: str | None = None) -> int:
+        """Set money aside; `BudgetExhausted` when the account has not that much left."""
+        command = do.Reserve(reservation=name, amount=micros, purpose=purpose)
+        return (await self._services.sessions.handle(self.id, command, key=key)).version
+
+    async def settle(self, name: str, cost: int, *, estimated: bool = False, key: str | None = None) -> int:
+        """Say what it really cost; the rest of the reservation returns."""
+        command = do.Settle(reservation=name, cost=cost, estimated=estimated)
+        return (await self._services.sessions.handle(self.id, command, key=key)).version
+
+    async def account(self) -> Account:
+        """The account the session draws on; without one there is no limit."""
+        name = (await self.info()).account
+        found = await self._services.store.account(name) if name is not None else None
+        return found or Account()
+
+    # ── life ──
+
+    async def move(self, event: str, reason: str = "", *, expected: int | None = None, key: str | None = None) -> int:
+        """Move along the lifecycle table."""
+        return (await self._services.lifecycle.move(self.id, event, reason, expected=expected, key=key)).version
+
+    async def activate(self) -> int:
+        """INIT → ACTIVE."""
+        return await self.move("activate")
+
+    async def suspend(self, reason: str = "") -> int:
+        """Put the session to sleep; it checkpoints first."""
+        return await self.move("suspend", reason)
+
+    async def complete(self, reason: str = "") -> int:
+        """End the session well: every child ended, every exit criterion met."""
+        return await self.move("complete", reason)
+
+    async def terminate(self, reason: str = "") -> int:
+        """End the session now; registered compensations run, last first."""
+        return await self.move("terminate", reason)
+
+    async def archive(self) -> int:
+        """Put an ended session away."""
+        return await self.move("archive")
+
+    async def resume(
+        self,
+        checkpoint: str | None = None,
+        *,
+        title: str | None = None,
+        config: dict[str, Any] | None = None,
+        key: str | None = None,
+    ) -> "AsyncSession":
+        """Without a checkpoint, wake this session in place; with one, a new session that goes on from there."""
+        if checkpoint is None:
+            await self._services.lifecycle.wake(self.id, key=key)
+            return self
+        request = BranchRequest(title=title, config=config or {}, key=key)
+        return self._other((await self._services.branches.resume(checkpoint, request)).session)
+
+    async def recover(self) -> Recovered | None:
+        """Close a turn whose writer died, naming the tools to retry; None when no turn is open."""
+        return await self._services.lifecycle.recover(self.id)
+
+    async def roll_back(self, reason: str = "") -> int:
+        """Drop the open turn from the conversation; its money stays spent."""
+        return (await self._services.sessions.handle(self.id, do.RollBack(reason=reason))).version
+
+    # ── checkpoints and branches ──
+
+    async def checkpoint(
+        self, label: str = "", metadata: dict[str, Any] | None = None, *, key: str | None = None
+    ) -> CheckpointInfo:
+        """Make the present state one that can be resumed from."""
+        return await self._services.checkpoints.take(self.id, label, metadata, key=key)
+
+    async def checkpoints(self) -> tuple[CheckpointInfo, ...]:
+        """The checkpoints that can be used, oldest first."""
+        return await self._services.checkpoints.list(self.id)
+
+    async def pin(self, checkpoint: str) -> CheckpointInfo:
+        """Keep a checkpoint for as long as the session lives."""
+        return await self._services.checkpoints.pin(checkpoint)
+
+    async def unpin(self, checkpoint: str) -> CheckpointInfo:
+        """Let a checkpoint expire again."""
+        return await self._services.checkpoints.pin(checkpoint, False)
+
+    async def drop_checkpoint(self, checkpoint: str) -> None:
+        """Make a checkpoint's id unusable now."""
+        await self._services.checkpoints.drop(checkpoint)
+
+    async def restore(self, checkpoint: str) -> Restored:
+        """The state a checkpoint holds; a damaged copy is rebuilt from the log, and says so."""
+        return await self._services.checkpoints.restore(checkpoint)
+
+    async def branch(
+        self,
+        at: int | None = None,
+        *,
+        kind: str = "checkpoint",
+        name: str = "",
+        title: str | None = None,
+        config: dict[str, Any] | None = None,
+        key: str | None = None,
+    ) -> "AsyncSession":
+        """A session that shares this one's log up to a version and goes its own way."""
+        request = BranchRequest(kind=kind, name=name, title=title, config=config or {}, key=key)
+        return self._other((await self._services.branches.branch(self.id, at, request)).session)
+
+    async def rewind(self, turns: int = 1, *, to: int | None = None, title: str | None = None) -> "AsyncSession":
+        """A branch from before the last turns, or at a version."""
+        request = BranchRequest(name="rewind", title=title)
+        branches = self._services.branches
+        made = await (branches.rewind(self.id, turns, request) if to is None else branches.branch(self.id, to, request))
+        return self._other(made.session)
+
+    async def edit(self, turn: int, content: Any, *, title: str | None = None) -> "AsyncSession":
+        """A branch in which a turn starts anew with other words, left open for the answer."""
+        request = BranchRequest(name="edit", title=title)
+        return self._other((await self._services.branches.edit(self.id, turn, content, request)).session)
+
+    async def branches(self) -> tuple[Row, ...]:
+        """The branches made from this session, newest first."""
+        return await self._services.branches.list(self.id)
+
+    async def lineage(self) -> Lineage | None:
+        """Where this session branched from, if it did."""
+        return (await self.state()).origin.lineage
+
+    async def diff(self, other: "AsyncSession | int", *, version: int | None = None) -> diffs.Patch:
+        """What leads from this session's vars and scratchpads to another's, or from a version to the present one."""
+        if isinstance(other, int):
+            return await self._services.merging.diff(await self.state(other), await self.state(version))
+        return await self._services.merging.diff(await self.state(), await other.state(version))
+
+    async def merge(self, source: "AsyncSession", policy: str = "escalate", *, summary: str | None = None) -> MergeReport:
+        """Take over another session's vars and scratchpads, three-way."""
+        return await self._services.merging.merge(self.id, source.id, policy, summary)
+
+    async def resolve(self, conflict: str, choices: dict[str, Any]) -> MergeReport:
+        """Settle a conflict a merge left: for each path `ours`, `theirs`, `base`, or a value."""
+        return await self._services.merging.resolve(self.id, conflict, choices)
+
+    # ── taking away, proving, moving ──
+
+    async def redact(self, versions: Iterable[int] | int, reason: str = "") -> int:
+        """Destroy the content of events; the chain stays whole."""
+        wanted = [versions] if isinstance(versions, int) else list(versions)
+        return (await self._services.erasure.redact(self.id, wanted, reason)).version
+
+    async def prune(self, upto: int) -> int:
+        """Drop the log up to a version, for good; the version really pruned to."""
+        return await self._services.erasure.prune(self.id, upto)
+
+    async def erase(self) -> int:
+        """Remove the session for good; how many branches were given their own copy of its log first."""
+        return await self._services.erasure.erase(self.id)
+
+    async def verify(self) -> Report:
+        """Check every byte of the session against its chain."""
+        return await self._services.verifying.verify(self.id)
+
+    async def export(self, progress: Callable[[int, int], None] | None = None) -> list[bytes]:
+        """The session as JSONL, one event a line."""
+        return [line async for line in self._services.exporting.export(self.id, progress)]

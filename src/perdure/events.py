@@ -1,0 +1,51 @@
+"""The events callers append, by name. `perdure.core.session.kinds` has the whole closed union."""
+
+from perdure.core.session.agents import AgentJoined, AgentPaused, AgentResumed, Delegation, RoomMessage, Round
+from perdure.core.session.event import Draft, Event, Payload
+from perdure.core.session.lifecycle import CompensationRegistered, ExitCriterion
+from perdure.core.session.links import Linked, Relation
+from perdure.core.session.quality import Repair, Retrieval, VerificationResult
+from perdure.core.session.scratchpad import ScratchpadWritten
+from perdure.core.session.steering import Feedback, FollowedUp, OutcomeKnown, Steered
+from perdure.core.session.tools import ToolBound
+from perdure.core.session.turns import (
+    Compacted,
+    Message,
+    ToolAsked,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+
+__all__ = [
+    "AgentJoined",
+    "AgentPaused",
+    "AgentResumed",
+    "Compacted",
+    "CompensationRegistered",
+    "Delegation",
+    "Draft",
+    "Event",
+    "ExitCriterion",
+    "Feedback",
+    "FollowedUp",
+    "Linked",
+    "Message",
+    "OutcomeKnown",
+    "Payload",
+    "Relation",
+    "Repair",
+    "Retrieval",
+    "RoomMessage",
+    "Round",
+    "ScratchpadWritten",
+    "Steered",
+    "ToolAsked",
+    "ToolBound",
+    "ToolFinished",
+    "ToolStarted",
+    "TurnFinished",
+    "TurnStarted",
+    "VerificationResult",
+]

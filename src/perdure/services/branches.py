@@ -1,0 +1,198 @@
+"""Branches: a new session that shares another's log up to a point. One record read and one append, whatever the length."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from perdure.core.errors import BranchRefused, Invalid, NotFound
+from perdure.core.session import budget
+from perdure.core.session import commands as do
+from perdure.core.session.event import Draft
+from perdure.core.session.ids import SessionId
+from perdure.core.session.origin import SINGLE_LEVEL, BranchKind, Config, Lineage
+from perdure.core.session.state import State
+from perdure.core.session.turns import Message, Turns, TurnStarted
+from perdure.ports.store import Head, Query, Row, Segment, Snapshot
+from perdure.services.checkpoints import Checkpoints
+from perdure.services.log import PAGE, stretches
+from perdure.services.sessions import Outcome, Prefix, Sessions
+
+BeforeBranch = Callable[[SessionId, int, str], Awaitable[None]]
+
+
+class BranchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a branch shall be. `config` holds only the fields that replace inherited ones."""
+
+    kind: str = BranchKind.CHECKPOINT.value
+    name: str = ""
+    title: str | None = None
+    config: dict[str, Any] = {}
+    checkpoint: str | None = None
+    id: SessionId | None = None
+    key: str | None = None
+
+
+class Branches:
+    """Making and listing branches."""
+
+    def __init__(self, sessions: Sessions, checkpoints: Checkpoints) -> None:
+        self._sessions = sessions
+        self._checkpoints = checkpoints
+        self._store = sessions.store
+        self.before: list[BeforeBranch] = []
+
+    async def branch(self, session: SessionId, at: int | None, request: BranchRequest) -> Outcome:
+        """A session that starts at version `at` of this one, or at its head."""
+        head = await self._sessions.log.head(session)
+        version = head.row.version if at is None else at
+        kind = branch_kind(request.kind)
+        _admit(head, version)
+        config, overrides = overriding(request.config)
+        for hook in self.before:
+            await hook(session, version, kind.value)
+        digest = await self._sessions.log.digest_at(head, version)
+        prefix = await self._prefix(head, version, digest)
+        lineage = Lineage(
+            parent=session, version=version, digest=digest, kind=kind, name=request.name, checkpoint=request.checkpoint
+        )
+        command = do.Create(
+            owner=head.row.owner,
+            title=head.row.title if request.title is None else request.title,
+            tags=head.row.tags,
+            metadata=head.row.metadata,
+            config=config,
+            overrides=overrides,
+            account=head.row.account,
+            lineage=lineage,
+            activate=True,
+        )
+        return await self._sessions.create(
+            command, session=request.id, key=request.key, prefix=prefix, accounts=self._own_cap(head.row, config)
+        )
+
+    def _own_cap(self, parent: Row, config: Config | None) -> tuple[budget.AccountMove, ...]:
+        """An overriding cap must still fit what the shared account has left."""
+        if config is None or config.max_cost is None or parent.account is None:
+            return ()
+        fits = budget.AccountMove(account=parent.account, reserve=config.max_cost)
+        return (fits, budget.AccountMove(account=parent.account, release=config.max_cost))
+
+    async def resume(self, checkpoint: str, request: BranchRequest) -> Outcome:
+        """A branch at a checkpoint; `CheckpointExpired` when its time is over."""
+        session, item = await self._checkpoints.get(checkpoint)
+        return await self.branch(session, item.version, msgspec.structs.replace(request, checkpoint=checkpoint))
+
+    async def rewind(self, session: SessionId, turns: int, request: BranchRequest) -> Outcome:
+        """A branch from before the last `turns` turns."""
+        if turns < 1:
+            raise Invalid("rewind by at least one turn", turns=turns)
+        head = await self._sessions.log.head(session)
+        events = await self._sessions.log.last_turns(head, turns)
+        starts = [event.version for event in events if isinstance(event.data, TurnStarted)]
+        if len(starts) < turns:
+            raise NotFound(f"session {session} has only {len(starts)} turns to rewind", turns=len(starts))
+        return await self.branch(session, starts[0] - 1, request)
+
+    async def edit(self, session: SessionId, turn: int, content: Any, request: BranchRequest) -> Outcome:
+        """A branch in which a turn starts anew with other words; the turn is left open for the answer."""
+        start = await self._turn_start(session, turn)
+        outcome = await self.branch(session, start - 1, request)
+        again = (Draft(TurnStarted()), Draft(Message(role="user", content=content)))
+        return await self._sessions.handle(outcome.session, do.Append(drafts=again))
+
+    async def _turn_start(self, session: SessionId, turn: int) -> int:
+        head = await self._sessions.log.head(session)
+        if not 1 <= turn <= head.row.turns:
+            raise NotFound(f"session {session} has no turn {turn}; it has {head.row.turns}", turn=turn)
+        events = await self._sessions.log.last_turns(head, head.row.turns - turn + 1)
+        for event in events:
+            if event.turn == turn and isinstance(event.data, TurnStarted):
+                return event.version
+        raise NotFound(f"turn {turn} of session {session} was pruned; nothing to edit", turn=turn)
+
+    async def list(self, session: SessionId) -> tuple[Row, ...]:
+        """The branches made from this session, newest first."""
+        query = Query(tenant=self._sessions.identity.tenant, parent=session, limit=10_000)
+        return await self._store.find(query)
+
+    async def _prefix(self, head: Head, version: int, digest: bytes) -> Prefix:
+        segments: list[Segment] = []
+        for item in stretches(head):
+            if item.after >= version:
+                break
+            end = item.end if item.upto <= version else digest
+            segments.append(
+                Segment(source=item.source, origin=item.origin, upto=min(item.upto, version), digest=end)
+            )
+        turns = Turns(count=await self._turns_at(head, version))
+        anchor: tuple[int, bytes] | None = None
+        snapshot: Snapshot | None = None
+        if head.anchor_digest is not None:
+            anchor = (head.anchor_version, head.anchor_digest)
+            snapshot = await self._store.snapshot(head.row.session, head.anchor_version)
+        return Prefix(
+            state=State(version=version, turns=turns),
+            digest=digest,
+            segments=tuple(segments),
+            anchor=anchor,
+            snapshot=snapshot,
+        )
+
+    async def _turns_at(self, head: Head, version: int) -> int:
+        """The number of turns begun up to a version: the last turn number seen looking back from it."""
+        if version == head.row.version:
+            return head.row.turns
+        for stretch in reversed(stretches(head)):
+            upto = min(version, stretch.upto)
+            limit = 1
+            while upto > stretch.after:
+                run = await self._store.run(stretch.source, after=stretch.after, upto=upto, limit=limit, newest=True)
+                for stored in reversed(run.records):
+                    for offset in range(len(stored.record.entries) - 1, -1, -1):
+                        number = stored.record.entries[offset].turn
+                        if number is not None and stored.record.first + offset <= upto:
+                            return number
+                    upto = min(upto, stored.record.first - 1)
+                if not run.records:
+                    break
+                limit = PAGE
+        if head.anchor_digest is not None:
+            return (await self._sessions.loader.state_at(head.row.session, version)).turns.count
+        return 0
+
+
+def branch_kind(name: str) -> BranchKind:
+    """The kind of this name, or `Invalid` naming the kinds there are."""
+    try:
+        return BranchKind(name)
+    except ValueError:
+        names = ", ".join(kind.value for kind in BranchKind)
+        raise Invalid(f"{name!r} is not a kind of branch; use one of {names}", kind=name) from None
+
+
+def _admit(head: Head, version: int) -> None:
+    row = head.row
+    if row.branch_kind is not None and BranchKind(row.branch_kind) in SINGLE_LEVEL:
+        raise BranchRefused(
+            f"session {row.session} is a {row.branch_kind} branch, which cannot branch again; branch {row.parent}",
+            session=row.session,
+            parent=row.parent,
+        )
+    if not max(1, head.anchor_version) <= version <= row.version:
+        raise NotFound(
+            f"session {row.session} has no version {version} to branch at; it has "
+            f"{max(1, head.anchor_version)} to {row.version}",
+            session=row.session,
+            version=version,
+        )
+
+
+def overriding(fields: dict[str, Any]) -> tuple[Config | None, tuple[str, ...]]:
+    """The configuration fields a branch replaces, checked."""
+    if not fields:
+        return None, ()
+    try:
+        return msgspec.convert(fields, Config), tuple(sorted(fields))
+    except msgspec.ValidationError as wrong:
+        raise Invalid(f"config: {wrong}", fields=tuple(fields)) from wrong

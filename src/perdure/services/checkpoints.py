@@ -1,0 +1,179 @@
+"""Checkpoints: taking, listing, pinning, expiring, restoring. The log is the truth; a damaged one is rebuilt from it."""
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from perdure.core.errors import CheckpointExpired, Invalid, NotFound
+from perdure.core.session import codec
+from perdure.core.session import commands as do
+from perdure.core.session import state as states
+from perdure.core.session.checkpoints import Trigger
+from perdure.core.session.ids import SessionId
+from perdure.core.session.state import State
+from perdure.core.session.write import Checkpoint
+from perdure.services.loading import Loaded
+from perdure.services.restoring import document_of
+from perdure.services.sessions import Extra, Sessions
+
+MAX_LABEL = 200
+
+
+class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint as callers see it."""
+
+    id: str
+    session: SessionId
+    seq: int
+    version: int
+    label: str
+    trigger: str
+    full: bool
+    at: int
+    expires_at: int | None
+    pinned: bool
+    size: int
+    metadata: dict[str, Any]
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """The state a checkpoint holds; `rebuilt` when its kept copy was damaged and the log had to speak."""
+
+    checkpoint: CheckpointInfo
+    state: State
+    rebuilt: bool
+
+
+class Checkpoints:
+    """Everything about checkpoints of sessions."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._store = sessions.store
+
+    async def take(
+        self, session: SessionId, label: str = "", metadata: dict[str, Any] | None = None, *, key: str | None = None
+    ) -> CheckpointInfo:
+        """Make the present state one that can be resumed from."""
+        if len(label) > MAX_LABEL:
+            raise Invalid(f"a label has at most {MAX_LABEL} characters; shorten it", limit=MAX_LABEL)
+        command = do.TakeCheckpoint(label=label, metadata=metadata or {}, trigger=Trigger.MANUAL)
+        outcome = await self._sessions.handle(session, command, key=key)
+        kept = await self._store.checkpoints(session)
+        return info(session, next(item for item in kept if item.version == outcome.first - 1 and item.label == label))
+
+    async def list(self, session: SessionId) -> tuple[CheckpointInfo, ...]:
+        """A session's checkpoints, oldest first; expired ones are not among them."""
+        await self._sessions.log.head(session)
+        now = self._sessions.ambient.now()
+        return tuple(info(session, item) for item in await self._store.checkpoints(session) if not expired(item, now))
+
+    async def get(self, checkpoint: str) -> tuple[SessionId, Checkpoint]:
+        """One checkpoint by id; `CheckpointExpired` or `NotFound` when it cannot be used."""
+        found = await self._store.checkpoint(checkpoint)
+        if found is None:
+            raise NotFound(f"no checkpoint {checkpoint}; list them with checkpoints()", checkpoint=checkpoint)
+        session, item = found
+        if expired(item, self._sessions.ambient.now()):
+            raise CheckpointExpired(
+                f"checkpoint {checkpoint} has expired; branch at version {item.version} instead",
+                checkpoint=checkpoint,
+                version=item.version,
+            )
+        return session, item
+
+    async def pin(self, checkpoint: str, pinned: bool = True) -> CheckpointInfo:
+        """Keep a checkpoint for as long as its session lives, or no longer."""
+        session, item = await self.get(checkpoint)
+        changed = msgspec.structs.replace(item, pinned=pinned)
+
+        async def carry(_: Loaded) -> Extra:
+            return Extra(checkpoints=(changed,))
+
+        await self._sessions.handle(session, do.PinCheckpoint(id=checkpoint, pinned=pinned), extra=carry)
+        return info(session, changed)
+
+    async def drop(self, checkpoint: str) -> None:
+        """Make a checkpoint's id unusable now."""
+        found = await self._store.checkpoint(checkpoint)
+        if found is None:
+            raise NotFound(f"no checkpoint {checkpoint}; list them with checkpoints()", checkpoint=checkpoint)
+        await self._expire(found[0], {checkpoint})
+
+    async def expire_due(self, session: SessionId) -> int:
+        """Drop what has expired; how many that were."""
+        now = self._sessions.ambient.now()
+        due = {item.id for item in await self._store.checkpoints(session) if expired(item, now)}
+        if due:
+            await self._expire(session, due)
+        return len(due)
+
+    async def _expire(self, session: SessionId, ids: set[str]) -> None:
+        """Drop rows; a delta whose base goes becomes full in the same append."""
+        kept = await self._store.checkpoints(session)
+        gone = {item.seq for item in kept if item.id in ids}
+        orphans = [item for item in kept if item.id not in ids and item.base in gone]
+        full = tuple([await self._as_full(session, item, kept) for item in orphans])
+
+        async def carry(_: Loaded) -> Extra:
+            return Extra(checkpoints=full, dropped_checkpoints=tuple(ids))
+
+        await self._sessions.handle(session, do.ExpireCheckpoints(ids=tuple(sorted(ids))), extra=carry)
+
+    async def _as_full(self, session: SessionId, item: Checkpoint, kept: tuple[Checkpoint, ...]) -> Checkpoint:
+        document = document_of(kept, item.seq)
+        if document is None:
+            return full_checkpoint(item, await self._sessions.loader.state_at(session, item.version))
+        payload = codec.encode(document)
+        return msgspec.structs.replace(
+            item, full=True, base=None, payload=payload, payload_sha=sha256(payload).digest()
+        )
+
+    async def restore(self, checkpoint: str) -> Restored:
+        """The state a checkpoint holds. A damaged copy is rebuilt from the log and put back; the caller is told."""
+        session, item = await self.get(checkpoint)
+        document = document_of(await self._store.checkpoints(session), item.seq)
+        if document is not None:
+            state = states.from_bytes(codec.encode(document))
+            return Restored(checkpoint=info(session, item), state=state, rebuilt=False)
+        state = await self._sessions.loader.state_at(session, item.version)
+        await self._store.save_checkpoints(session, [full_checkpoint(item, state)])
+        return Restored(checkpoint=info(session, item), state=state, rebuilt=True)
+
+    async def rebuild(self, session: SessionId, since: int) -> None:
+        """Make every checkpoint at or after a version anew from the log."""
+        kept = [item for item in await self._store.checkpoints(session) if item.version >= since]
+        made = [full_checkpoint(item, await self._sessions.loader.state_at(session, item.version)) for item in kept]
+        if made:
+            await self._store.save_checkpoints(session, made)
+
+
+def expired(item: Checkpoint, now: int) -> bool:
+    """Whether its time is over; pinned ones have no end."""
+    return not item.pinned and item.expires_at is not None and item.expires_at <= now
+
+
+def full_checkpoint(item: Checkpoint, state: State) -> Checkpoint:
+    """The checkpoint with this state as its full payload."""
+    payload = states.to_bytes(state)
+    sha = sha256(payload).digest()
+    return msgspec.structs.replace(item, full=True, base=None, payload=payload, payload_sha=sha, state_sha=sha)
+
+
+def info(session: SessionId, item: Checkpoint) -> CheckpointInfo:
+    """What callers see of a checkpoint."""
+    return CheckpointInfo(
+        id=item.id,
+        session=session,
+        seq=item.seq,
+        version=item.version,
+        label=item.label,
+        trigger=item.trigger,
+        full=item.full,
+        at=item.at,
+        expires_at=item.expires_at,
+        pinned=item.pinned,
+        size=len(item.payload),
+        metadata=item.metadata,
+    )

@@ -1,0 +1,164 @@
+"""Taking away: erasing a session, redacting content, pruning a prefix. Whoever shares the log gets a copy first."""
+
+from collections.abc import AsyncIterator, Iterable
+
+from perdure.core.errors import BranchRefused, Invalid, NotFound, PruneRefused
+from perdure.core.session import commands as do
+from perdure.core.session import record as records
+from perdure.core.session import redaction
+from perdure.core.session.ids import SessionId
+from perdure.core.session.record import Record
+from perdure.ports.store import Head, Segment, Stored
+from perdure.services.checkpoints import Checkpoints, expired
+from perdure.services.loading import Loaded, snapshot_of
+from perdure.services.log import PAGE, Stretch, check, stretches
+from perdure.services.sessions import Extra, Outcome, Sessions
+
+ROUNDS = 100
+"""How often erasing starts over when new branches appear meanwhile."""
+
+
+class Erasure:
+    """What makes content go away."""
+
+    def __init__(self, sessions: Sessions, checkpoints: Checkpoints) -> None:
+        self._sessions = sessions
+        self._checkpoints = checkpoints
+        self._store = sessions.store
+
+    async def erase(self, session: SessionId) -> int:
+        """Remove a session for good; how many branches were given their own copy of its log first.
+
+        A crash in between leaves copies that are not used yet; erasing again finishes the work.
+        """
+        given = 0
+        async with self._sessions.lane(session):
+            await self._sessions.log.head(session)
+            for _ in range(ROUNDS):
+                given += await self._hand_over(session)
+                try:
+                    await self._store.erase(session, self._sessions.ambient.now())
+                except BranchRefused:
+                    continue
+                self._sessions.loader.forget(session)
+                return given
+        raise BranchRefused(f"session {session} keeps being branched; stop that and try again", session=session)
+
+    async def _hand_over(self, session: SessionId) -> int:
+        """Direct branches copy the rows they need; branches of those read the copies."""
+        dependents = await self._store.dependents(session)
+        direct = [head for head in dependents if head.segments[-1].source == session]
+        for head in direct:
+            await self._copy(session, head)
+            await self._store.repoint(head.row.session, _moved(head, session, head.row.session))
+        for head in dependents:
+            if head.segments[-1].source != session:
+                heir = _heir(head, session)
+                await self._store.repoint(head.row.session, _moved(head, session, heir))
+        return len(direct)
+
+    async def _copy(self, session: SessionId, head: Head) -> None:
+        for stretch in stretches(head):
+            if stretch.source == session:
+                async for page in self._records(head, stretch):
+                    await self._store.adopt(head.row.session, page)
+
+    async def _records(self, head: Head, stretch: Stretch) -> AsyncIterator[list[Stored]]:
+        """The stored records of a stretch, proven, the last one cut where the branch begins."""
+        after, previous = stretch.after, stretch.start
+        while after < stretch.upto:
+            run = await self._store.run(stretch.source, after=after, upto=stretch.upto, limit=PAGE)
+            page: list[Stored] = []
+            for stored in run.records:
+                check(head, stretch, stored, previous)
+                cut = records.cut(stored.record, stretch.upto)
+                page.append(Stored(cut, stretch.end if cut.last == stretch.upto else stored.digest))
+                previous, after = stored.digest, stored.record.last
+            if not page:
+                raise NotFound(f"session {stretch.source} is gone", session=stretch.source)
+            yield page
+
+    async def redact(self, session: SessionId, versions: Iterable[int], reason: str = "") -> Outcome:
+        """Destroy the content of these events. The chain stays whole, and every branch that shares them sees it."""
+        wanted = frozenset(versions)
+
+        async def carry(_: Loaded) -> Extra:
+            return Extra(rewrites=tuple(await self._redacted(session, wanted)))
+
+        outcome = await self._sessions.handle(
+            session, do.Redact(versions=tuple(sorted(wanted)), reason=reason), extra=carry
+        )
+        self._sessions.loader.forget()
+        sharing = [session, *(head.row.session for head in await self._store.dependents(session))]
+        for each in sharing:
+            await self._checkpoints.rebuild(each, min(wanted))
+        return outcome
+
+    async def _redacted(self, session: SessionId, wanted: frozenset[int]) -> list[Record]:
+        head = await self._sessions.log.head(session)
+        own = stretches(head)[-1]
+        for version in wanted:
+            if not own.after < version <= own.upto:
+                raise _not_own(head, version)
+        changed: dict[int, Record] = {}
+        for version in sorted(wanted):
+            run = await self._store.run(session, after=version - 1, upto=version, limit=1)
+            stored = run.records[0]
+            previous = own.start if stored.record.first == own.after + 1 else run.before
+            redaction.admit(check(head, own, stored, previous)[version - stored.record.first])
+            changed[stored.record.first] = records.redact(stored.record, wanted)
+        return list(changed.values())
+
+    async def prune(self, session: SessionId, upto: int) -> int:
+        """Drop the log up to a version behind a snapshot; the version really pruned to, at a record's end.
+
+        `PruneRefused` while a branch or a checkpoint still needs the prefix.
+        """
+        head = await self._sessions.log.head(session)
+        own = stretches(head)[-1]
+        if not own.after < upto < head.row.version:
+            raise Invalid(
+                f"prune to a version from {own.after + 1} to {head.row.version - 1}, not {upto}", upto=upto
+            )
+        now = self._sessions.ambient.now()
+        needed = [item for item in await self._store.checkpoints(session) if item.version < upto]
+        if any(not expired(item, now) for item in needed):
+            raise PruneRefused(
+                f"checkpoint {needed[0].id} at version {needed[0].version} still needs the prefix; drop it or wait",
+                checkpoint=needed[0].id,
+                version=needed[0].version,
+            )
+        run = await self._store.run(session, after=own.after, upto=upto, limit=1, newest=True)
+        record, digest = run.records[0].record, run.records[0].digest
+        if record.last > upto:
+            if record.first == own.after + 1 or run.before is None:
+                raise Invalid(f"version {upto} lies inside the first append; prune further along", upto=upto)
+            upto, digest = record.first - 1, run.before
+        state = await self._sessions.loader.replayed(head, upto)
+        await self._store.prune(session, upto, digest, snapshot_of(state))
+        self._sessions.loader.forget(session)
+        return upto
+
+
+def _moved(head: Head, source: SessionId, heir: SessionId) -> tuple[Segment, ...]:
+    return tuple(
+        Segment(source=heir if item.source == source else item.source, origin=item.origin, upto=item.upto, digest=item.digest)
+        for item in head.segments
+    )
+
+
+def _heir(head: Head, source: SessionId) -> SessionId:
+    """Whose copy a branch of a branch reads: the session its log goes on in after the erased one."""
+    after = max(index for index, item in enumerate(head.segments) if item.source == source)
+    return head.segments[after + 1].source
+
+
+def _not_own(head: Head, version: int) -> Invalid | NotFound:
+    for stretch in stretches(head):
+        if stretch.after < version <= stretch.upto and stretch.origin != head.row.session:
+            return Invalid(
+                f"version {version} belongs to session {stretch.origin}; redact it there, its branches follow",
+                version=version,
+                session=stretch.origin,
+            )
+    return NotFound(f"session {head.row.session} has no version {version} to redact", version=version)

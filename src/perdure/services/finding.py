@@ -1,0 +1,93 @@
+"""Finding sessions: a page at a time, newest first, by a cursor that only fits the query that made it."""
+
+import base64
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from perdure.core.errors import BadCursor, Invalid
+from perdure.core.session import codec
+from perdure.core.session.ids import SessionId, raw, text
+from perdure.core.session.lifecycle import Phase
+from perdure.ports.store import Change, Query, Row
+from perdure.services.sessions import Sessions
+
+MAX_PAGE = 1000
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Rows, and where the next page starts; None after the last."""
+
+    items: tuple[Row, ...]
+    cursor: str | None = None
+
+
+class Finding:
+    """Lists, counts and the change feed."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._store = sessions.store
+        self._tenant = sessions.identity.tenant
+
+    def query(self, **conditions: Any) -> Query:
+        """The conditions, checked: `Invalid` says which one is wrong."""
+        phases = conditions.get("phases", ())
+        known = {phase.value for phase in Phase}
+        for phase in phases:
+            if phase not in known:
+                raise Invalid(f"{phase!r} is not a phase; use one of {', '.join(sorted(known))}", phase=phase)
+        limit = conditions.get("limit", 50)
+        if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
+            raise Invalid(f"a page has 1 to {MAX_PAGE} rows, not {limit!r}", limit=limit)
+        codec.encode(conditions.get("metadata", {}))
+        try:
+            return msgspec.convert({"tenant": self._tenant, **conditions}, Query)
+        except msgspec.ValidationError as wrong:
+            raise Invalid(f"find: {wrong}") from wrong
+
+    async def page(self, query: Query, cursor: str | None = None) -> Page:
+        """One page, starting where the cursor says."""
+        mark = fingerprint(query)
+        if cursor is not None:
+            query = msgspec.structs.replace(query, after=open_cursor(cursor, mark))
+        wanted = query.limit
+        rows = await self._store.find(msgspec.structs.replace(query, limit=wanted + 1))
+        if len(rows) <= wanted:
+            return Page(rows)
+        last = rows[wanted - 1]
+        return Page(rows[:wanted], make_cursor(last.active_at if query.by_activity else last.created_at, last, mark))
+
+    async def count(self, query: Query) -> int:
+        """How many sessions match."""
+        return await self._store.count(query)
+
+    async def watch(self, after: int | None, session: SessionId | None) -> AsyncIterator[Change]:
+        """Changes from a position on, or from now; of one session if asked."""
+        start = await self._store.position() if after is None else after
+        async for change in self._store.watch(start):
+            if session is None or change.session == session:
+                yield change
+
+
+def fingerprint(query: Query) -> bytes:
+    """What a cursor belongs to: the conditions and the order, not the page size."""
+    plain = msgspec.structs.replace(query, limit=1, after=None)
+    return sha256(codec.encode_struct(plain)).digest()[:8]
+
+
+def make_cursor(order: int, row: Row, mark: bytes) -> str:
+    """Where the next page starts, as opaque text."""
+    return base64.urlsafe_b64encode(mark + order.to_bytes(8, "big") + raw(row.session)).decode()
+
+
+def open_cursor(cursor: str, mark: bytes) -> tuple[int, SessionId]:
+    """The place a cursor names, or `BadCursor`."""
+    try:
+        found = base64.b64decode(cursor.encode("ascii"), b"-_", validate=True)
+    except (ValueError, AttributeError, UnicodeError):
+        found = b""
+    if len(found) != 32 or found[:8] != mark:
+        raise BadCursor("this cursor was not made by this query; start without one", cursor=cursor)
+    return int.from_bytes(found[8:16], "big"), SessionId(text(found[16:]))

@@ -1,0 +1,5 @@
+"""The contract of every store, claim by claim, one module a topic. Needs pytest and pytest-asyncio."""
+
+from perdure.testing.contract.suite import StoreContract
+
+__all__ = ["StoreContract"]
