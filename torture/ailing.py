@@ -74,6 +74,9 @@ class Ailing:
                     self._db.close()
                 self._db = self._opened()
                 self._session = self._db.session(self._task.own[0])
+                self._session.recover()
+                if self._session.info().phase in ("suspended", "resumed"):
+                    self._session.resume()
                 return
             except REFUSED as refusal:
                 self._db = None

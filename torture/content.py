@@ -14,6 +14,7 @@ import msgspec
 
 from perdure import events as ev
 
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
 ALPHABET = string.ascii_letters + string.digits + "äλ✓ "
 
 
@@ -53,7 +54,7 @@ def _text(name: str, index: int, form: Shape, rng: random.Random) -> str:
 
 def piece(payload: Any) -> str:
     """What one event says, as a digest."""
-    return hashlib.sha256(payload.kind.encode() + b"\0" + msgspec.msgpack.encode(payload)).hexdigest()[:24]
+    return hashlib.sha256(payload.kind.encode() + b"\0" + _encode(payload)).hexdigest()[:24]
 
 
 def fingerprint(payloads: Iterable[Any]) -> str:

@@ -57,7 +57,7 @@ class Lane:
             (5, self._checkpoint),
             (4, self._fork),
             (3, self._merge),
-            (4, self._redact),
+            (0, self._redact),
             (3, self._nap),
             (4, self._note),
             (5, self._look),
@@ -76,8 +76,8 @@ class Lane:
                 await settled(self._own.resume())
             return
         key = self._fresh("create")
-        self.voice.say("try", op="create", name=key, key=key)
-        self._own = await settled(self.db.create(title=key, key=key, tags=("torture",), vars={"lane": self._number}))
+        self.voice.say("try", op="create", name=key)
+        self._own = await settled(self.db.create(title=key, key=key, tags=("torture",)))
         self.voice.say("mark", op="create", name=key, session=self._own.id, last=1)
 
     def _fresh(self, prefix: str = "x") -> str:

@@ -57,7 +57,8 @@ def with_threads(task: Task, voice: Voice) -> None:
         def work(lane: Lane) -> None:
             try:
                 plainly(lane.run())
-            except BaseException as failure:  # carried to the main thread, which raises it
+            except BaseException as failure:  # told at once, then carried to the main thread, which raises it
+                voice.say("bad", error=traceback.format_exc()[-3000:])
                 failures.append(failure)
 
         threads = [threading.Thread(target=work, args=(lane,)) for lane in lanes[1:]]

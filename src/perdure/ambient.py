@@ -28,9 +28,9 @@ class RealAmbient:
     async def sleep(self, seconds: float) -> None:
         """Sleep this thread or this task, whichever is waiting."""
         if blocking():
-            time.sleep(seconds)
+            time.sleep(seconds)  # noqa: ASYNC251 - in a blocking call this thread is the one to wait
             return
-        import asyncio  # noqa: PLC0415 - only async users pay for it
+        import asyncio
 
         await asyncio.sleep(seconds)
 

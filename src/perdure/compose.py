@@ -22,6 +22,7 @@ from perdure.stores.sqlite import SqliteStore
 from perdure.stores.volatile import VolatileStore
 
 VOLATILE = ":memory:"
+MAX_NAME = 256
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 def open_store(path: str | os.PathLike[str], ambient: Ambient, *, read_only: bool = False) -> Store:
     """The store behind a path: a SQLite file, or RAM for `:memory:`."""
     spelled = os.fspath(path)
-    if not isinstance(spelled, str) or not spelled or "\0" in spelled:
+    if not spelled or "\0" in spelled:
         raise Invalid(f"{path!r} is not a path to a store", path=str(path))
     if "://" in spelled:
         raise Invalid(f"{spelled.split('://')[0]}:// is not a store this version knows; give the path of a file")
@@ -78,8 +79,8 @@ def embedded(
 ) -> Services:
     """The services over the store at a path."""
     for name, value in (("tenant", tenant), ("actor", actor)):
-        if not isinstance(value, str) or not 0 < len(value) <= 256:
-            raise Invalid(f"{name} is a text of 1 to 256 characters", value=value)
+        if not 0 < len(value) <= MAX_NAME:
+            raise Invalid(f"{name} is a text of 1 to {MAX_NAME} characters", value=value)
     chance = ambient or RealAmbient()
     store = open_store(path, chance, read_only=read_only)
     return compose(store, chance, Identity(tenant=tenant, actor=actor), snapshots or SnapshotPolicy())

@@ -99,7 +99,7 @@ class Ticket(Generic[T]):
             if _mode.blocking:
                 self.wait()
             else:
-                import asyncio  # noqa: PLC0415 - half of the import budget; blocking users never pay it
+                import asyncio
 
                 loop = asyncio.get_running_loop()
                 future: asyncio.Future[None] = loop.create_future()
@@ -212,7 +212,7 @@ class Bell:
         if blocking():
             ticket.wait(seconds)
             return
-        import asyncio  # noqa: PLC0415 - only async users pay for it
+        import asyncio
 
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(_plainly(ticket), seconds)

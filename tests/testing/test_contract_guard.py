@@ -60,7 +60,9 @@ def test_durability_is_claimed_unless_a_store_declares_otherwise() -> None:
 
 
 def test_the_rest_of_the_package_needs_no_pytest() -> None:
-    program = "import sys, perdure.testing as t; t.Builder(t.FixedAmbient()).create(); sys.exit('pytest' in sys.modules)"
+    program = (
+        "import sys, perdure.testing as t; t.Builder(t.FixedAmbient()).create(); sys.exit('pytest' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from perdure.compose import embedded
 from perdure.edge.library import AsyncPerdure
@@ -67,7 +67,7 @@ class Turn(_Blocking):
 
     _behind: AsyncTurn
 
-    def __enter__(self) -> "Turn":
+    def __enter__(self) -> Self:
         drive(self._behind.__aenter__())
         return self
 
@@ -171,7 +171,7 @@ class Perdure(_Blocking):
 
     _behind: AsyncPerdure
 
-    def __enter__(self) -> "Perdure":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -222,7 +222,5 @@ def open(  # the name users expect; nothing in this module opens files
     snapshots: SnapshotPolicy | None = None,
 ) -> Perdure:
     """Open a store; a new file is created. `:memory:` keeps everything in RAM."""
-    services = embedded(
-        path, tenant=tenant, actor=actor, read_only=read_only, ambient=ambient, snapshots=snapshots
-    )
+    services = embedded(path, tenant=tenant, actor=actor, read_only=read_only, ambient=ambient, snapshots=snapshots)
     return Perdure(AsyncPerdure(services))

@@ -4,7 +4,9 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, Self, TypedDict, Unpack
+
+import msgspec
 
 from perdure.compose import Services, embedded
 from perdure.core.errors import Invalid
@@ -28,13 +30,31 @@ Time = datetime | int | None
 Progress = Callable[[int, int], None]
 
 
+class Conditions(TypedDict, total=False):
+    """What `find` can ask for. Times are datetimes, or microseconds; texts match whole words in one append."""
+
+    owner: str | None
+    phase: str | Iterable[str] | None
+    tags: Iterable[str] | None
+    metadata: dict[str, Any] | None
+    title: str | None
+    text: str | None
+    parent: str | None
+    open_turn: bool | None
+    created_after: Time
+    created_before: Time
+    active_after: Time
+    active_before: Time
+    order: Literal["created", "active"]
+
+
 class AsyncPerdure:
     """An open store. Use it as a context manager, or close it when done."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def __aenter__(self) -> "AsyncPerdure":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -87,19 +107,15 @@ class AsyncPerdure:
         await self._services.sessions.log.head(wanted)
         return AsyncSession(self._services, wanted)
 
-    async def find(self, *, limit: int = 50, cursor: str | None = None, **conditions: Any) -> Page:
-        """Sessions that match, newest first, a page at a time.
-
-        Conditions: owner, phase (one or several), tags, metadata, title, text, parent, open_turn, created_after,
-        created_before, active_after, active_before (datetimes, or microseconds), order ("created" or "active").
-        """
+    async def find(self, /, *, limit: int = 50, cursor: str | None = None, **conditions: Unpack[Conditions]) -> Page:
+        """Sessions that match every condition, newest first, a page at a time."""
         return await self._services.finding.page(self._query(conditions, limit), cursor)
 
-    async def count(self, **conditions: Any) -> int:
+    async def count(self, /, **conditions: Unpack[Conditions]) -> int:
         """How many sessions match the conditions of `find`."""
         return await self._services.finding.count(self._query(conditions, 1))
 
-    def _query(self, conditions: dict[str, Any], limit: int) -> Query:
+    def _query(self, conditions: Conditions, limit: int) -> Query:
         return self._services.finding.query(**query_of(conditions), limit=limit)
 
     async def watch(self, after: int | None = None, session: str | None = None) -> AsyncIterator[Change]:
@@ -187,9 +203,7 @@ async def aopen(
     snapshots: SnapshotPolicy | None = None,
 ) -> AsyncPerdure:
     """Open a store for async use; a new file is created. `:memory:` keeps everything in RAM."""
-    services = embedded(
-        path, tenant=tenant, actor=actor, read_only=read_only, ambient=ambient, snapshots=snapshots
-    )
+    services = embedded(path, tenant=tenant, actor=actor, read_only=read_only, ambient=ambient, snapshots=snapshots)
     return AsyncPerdure(services)
 
 
@@ -218,8 +232,6 @@ def config_of(config: Config | dict[str, Any] | None) -> Config | None:
     """A configuration from its fields, checked."""
     if config is None or isinstance(config, Config):
         return config
-    import msgspec  # noqa: PLC0415
-
     try:
         return msgspec.convert(config, Config)
     except msgspec.ValidationError as wrong:
@@ -238,12 +250,13 @@ def vars_of(value: Any, declared: Declared[Any] | None) -> dict[str, Any]:
     return {"vars": value}
 
 
-def query_of(conditions: dict[str, Any]) -> dict[str, Any]:
+def query_of(conditions: Conditions) -> dict[str, Any]:
     """The conditions of `find` as the query wants them; an unknown one is `Invalid`."""
-    found = {name: value for name, value in conditions.items() if value is not None}
-    unknown = set(found) - CONDITIONS
-    if unknown:
-        raise Invalid(f"find knows no condition {', '.join(sorted(unknown))}; it knows {', '.join(sorted(CONDITIONS))}")
+    found: dict[str, Any] = {name: value for name, value in conditions.items() if value is not None}
+    known = Conditions.__annotations__
+    for name in found:
+        if name not in known:
+            raise Invalid(f"find knows no condition {name}; it knows {', '.join(known)}", condition=name)
     phase = found.pop("phase", ())
     found["phases"] = (phase,) if isinstance(phase, str) else tuple(phase)
     found["tags"] = tuple(found.get("tags", ()))
@@ -257,9 +270,3 @@ def query_of(conditions: dict[str, Any]) -> dict[str, Any]:
         if isinstance(found.get(name), datetime):
             found[name] = int(found[name].timestamp() * 1_000_000)
     return found
-
-
-CONDITIONS = frozenset(
-    "owner phase tags metadata title text parent open_turn created_after created_before active_after active_before "
-    "order".split()
-)

@@ -123,9 +123,7 @@ class AsyncSession:
         found = (await self.state()).vars
         return declared.load(found.document, found.schema_version or None)
 
-    async def set_vars(
-        self, value: Any, declared: Declared[Any] | None = None, *, expected: int | None = None
-    ) -> int:
+    async def set_vars(self, value: Any, declared: Declared[Any] | None = None, *, expected: int | None = None) -> int:
         """Replace the application's own state: a plain document, or an instance of what was declared."""
         found = (await self.state()).vars
         if declared is None:
@@ -138,7 +136,7 @@ class AsyncSession:
             command = do.SetVars(document=document, schema=declared.name, schema_version=declared.stamp(stored))
         return (await self._services.sessions.handle(self.id, command, expected=expected)).version
 
-    async def patch_vars(self, **changes: Any) -> int:
+    async def patch_vars(self, /, **changes: Any) -> int:
         """Change some top-level fields of the application's state; None removes nothing, it is a value."""
         state = await self.state()
         command = do.SetVars(document={**state.vars.document, **changes})
@@ -288,7 +286,9 @@ class AsyncSession:
             return await self._services.merging.diff(await self.state(other), await self.state(version))
         return await self._services.merging.diff(await self.state(), await other.state(version))
 
-    async def merge(self, source: "AsyncSession", policy: str = "escalate", *, summary: str | None = None) -> MergeReport:
+    async def merge(
+        self, source: "AsyncSession", policy: str = "escalate", *, summary: str | None = None
+    ) -> MergeReport:
         """Take over another session's vars and scratchpads, three-way."""
         return await self._services.merging.merge(self.id, source.id, policy, summary)
 

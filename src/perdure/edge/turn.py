@@ -1,7 +1,7 @@
 """A turn as a block: what is said and done inside is durable step by step; leaving the block ends the turn."""
 
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from perdure.compose import Services
 from perdure.core.session import commands as do
@@ -28,7 +28,7 @@ class AsyncTurn:
         self.number = outcome.events[0].turn or self.number if outcome.events else self.number
         return outcome.version
 
-    async def __aenter__(self) -> "AsyncTurn":
+    async def __aenter__(self) -> Self:
         opening: list[Payload] = [TurnStarted(model=self._model)]
         if self._text is not None:
             opening.append(Message(role="user", content=self._text))

@@ -4,7 +4,7 @@ A store knows records, rows and versions; it never decides. Every `append` is at
 each expected version, idempotency key and account inside its own transaction, and returns only once the disk has it.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -100,7 +100,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     last: int
 
 
-class KeyTaken(Exception):  # noqa: N818 - not an error to the caller: the store's answer to a repeated key
+class KeyTaken(Exception):
     """Raised inside the store when a commit's key is already remembered; services turn it into the old outcome."""
 
     def __init__(self, remembered: Remembered) -> None:
@@ -181,9 +181,7 @@ class Store(Protocol):
         """Where a session stands, or None."""
         ...
 
-    async def run(
-        self, source: SessionId, *, after: int, upto: int, limit: int, newest: bool = False
-    ) -> Run:
+    async def run(self, source: SessionId, *, after: int, upto: int, limit: int, newest: bool = False) -> Run:
         """Up to `limit` records of a source's own rows that hold versions in (after, upto], oldest first.
 
         With `newest`, the last `limit` of them instead. A record that straddles a bound is included whole.
@@ -242,6 +240,15 @@ class Store(Protocol):
         """Give a session its own copies of a shared prefix; repeating it changes nothing."""
         ...
 
+    async def bring(self, head: Head, records: Iterable[Stored], snapshot: Snapshot | None) -> None:
+        """Take in a session that comes from elsewhere, whole: its head, its records in order, and the snapshot its
+        anchor stands on. All or nothing; `AlreadyExists` when the id is taken.
+
+        The records are read once, while the store writes, so they need not fit into memory. Segments have the session
+        itself as their source. The feed tells of the records the session wrote itself, not of inherited ones.
+        """
+        ...
+
     async def repoint(self, session: SessionId, segments: tuple[Segment, ...]) -> None:
         """Say anew where the stretches of a session's log live."""
         ...
@@ -251,7 +258,7 @@ class Store(Protocol):
         ...
 
     async def erase(self, session: SessionId, at: int) -> bool:
-        """Remove a session and all beside it; False when it was not there. `BranchRefused` while others depend on it."""
+        """Remove a session and all beside it; False when it was not there. `BranchRefused` while a log shares its rows."""
         ...
 
     async def position(self) -> int:

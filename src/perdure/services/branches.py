@@ -1,4 +1,4 @@
-"""Branches: a new session that shares another's log up to a point. One record read and one append, whatever the length."""
+"""Branches: a new session that shares another's log up to a point, for one record read and one append."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -122,9 +122,7 @@ class Branches:
             if item.after >= version:
                 break
             end = item.end if item.upto <= version else digest
-            segments.append(
-                Segment(source=item.source, origin=item.origin, upto=min(item.upto, version), digest=end)
-            )
+            segments.append(Segment(source=item.source, origin=item.origin, upto=min(item.upto, version), digest=end))
         turns = Turns(count=await self._turns_at(head, version))
         anchor: tuple[int, bytes] | None = None
         snapshot: Snapshot | None = None

@@ -1,4 +1,4 @@
-"""Checkpoints: taking, listing, pinning, expiring, restoring. The log is the truth; a damaged one is rebuilt from it."""
+"""Checkpoints: taking, listing, pinning, expiring, restoring. A damaged one is rebuilt from the log."""
 
 from hashlib import sha256
 from typing import Any

@@ -117,9 +117,7 @@ class Erasure:
         head = await self._sessions.log.head(session)
         own = stretches(head)[-1]
         if not own.after < upto < head.row.version:
-            raise Invalid(
-                f"prune to a version from {own.after + 1} to {head.row.version - 1}, not {upto}", upto=upto
-            )
+            raise Invalid(f"prune to a version from {own.after + 1} to {head.row.version - 1}, not {upto}", upto=upto)
         now = self._sessions.ambient.now()
         needed = [item for item in await self._store.checkpoints(session) if item.version < upto]
         if any(not expired(item, now) for item in needed):
@@ -142,7 +140,12 @@ class Erasure:
 
 def _moved(head: Head, source: SessionId, heir: SessionId) -> tuple[Segment, ...]:
     return tuple(
-        Segment(source=heir if item.source == source else item.source, origin=item.origin, upto=item.upto, digest=item.digest)
+        Segment(
+            source=heir if item.source == source else item.source,
+            origin=item.origin,
+            upto=item.upto,
+            digest=item.digest,
+        )
         for item in head.segments
     )
 

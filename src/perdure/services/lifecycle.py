@@ -8,6 +8,7 @@ import msgspec
 from perdure.core.errors import HookRefused, Invalid
 from perdure.core.session import commands as do
 from perdure.core.session.decide import Facts, decide
+from perdure.core.session.event import Draft
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import MOVE_NAMES, Moved, Phase
 from perdure.core.session.turns import TurnInterrupted, Unfinished
@@ -70,7 +71,8 @@ class Lifecycle:
             return
         loaded = await self._sessions.loader.load(session)
         decided = decide(loaded.state, command, Facts(at=self._sessions.ambient.now()))
-        moved = next(item.payload for item in reversed(decided) if isinstance(getattr(item, "payload", None), Moved))
+        drafts = [item.payload for item in decided if isinstance(item, Draft)]
+        moved = next(item for item in reversed(drafts) if isinstance(item, Moved))
         for hook in hooks:
             try:
                 await hook(session, moved)

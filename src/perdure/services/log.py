@@ -23,6 +23,7 @@ class Stretch(msgspec.Struct, frozen=True):
 
     source: SessionId
     origin: SessionId
+    raw_origin: bytes
     after: int
     upto: int
     start: bytes
@@ -35,11 +36,13 @@ def stretches(head: Head) -> list[Stretch]:
     found: list[Stretch] = []
     after, parent, anchor = head.anchor_version, None, head.anchor_digest
     for item in head.segments:
-        start = anchor or genesis(raw(item.origin), parent)
-        found.append(Stretch(item.source, item.origin, after, item.upto, start, item.digest))
+        origin = raw(item.origin)
+        start = anchor or genesis(origin, parent)
+        found.append(Stretch(item.source, item.origin, origin, after, item.upto, start, item.digest))
         after, parent, anchor = item.upto, item.digest, None
-    own = anchor or genesis(raw(row.session), parent)
-    return [*found, Stretch(row.session, row.session, after, row.version, own, row.digest)]
+    origin = raw(row.session)
+    own = anchor or genesis(origin, parent)
+    return [*found, Stretch(row.session, row.session, origin, after, row.version, own, row.digest)]
 
 
 class Log:
@@ -90,9 +93,11 @@ class Log:
             for stored in run.records:
                 events = check(head, stretch, stored, previous)
                 previous = stored.digest
-                yield events if after < events[0].version and events[-1].version <= upto else [
-                    event for event in events if after < event.version <= upto
-                ]
+                yield (
+                    events
+                    if after < events[0].version and events[-1].version <= upto
+                    else [event for event in events if after < event.version <= upto]
+                )
                 following = stored.record.last
 
     async def last_turns(self, head: Head, count: int) -> list[Event]:
@@ -166,7 +171,7 @@ def check(head: Head, stretch: Stretch, stored: Stored, previous: bytes | None) 
     record = stored.record
     if previous is None:
         raise _missing(head.row.session, record.first - 1)
-    if record.origin != raw(stretch.origin):
+    if record.origin != stretch.raw_origin:
         raise Tampered(
             f"version {record.first} of session {head.row.session} belongs to another log; restore it from a backup",
             session=head.row.session,

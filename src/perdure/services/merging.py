@@ -85,7 +85,9 @@ class Merging:
         pending = state.links.conflicts.get(conflict)
         if pending is None:
             raise NotFound(f"no conflict {conflict} is pending in session {session}", conflict=conflict)
-        content = merges.resolve(_waiting(content_of(state), pending.conflicts), _choices(pending.conflicts, choices)).value
+        content = merges.resolve(
+            _waiting(content_of(state), pending.conflicts), _choices(pending.conflicts, choices)
+        ).value
         command = do.MergeIn(
             source=pending.source,
             source_version=pending.source_version,
@@ -176,6 +178,9 @@ def _choices(conflicts: tuple[dict[str, Any], ...], chosen: dict[str, Any]) -> d
     for name, path in names.items():
         if name not in chosen:
             raise Invalid(f"no choice for {name}; choose for each of {', '.join(names)}", path=name)
-        choice = chosen[name]
-        found[path] = choice if isinstance(choice, str) and choice in SIDES else merges.Use(choice)
+        match chosen[name]:
+            case "ours" | "theirs" | "base" as side:
+                found[path] = side
+            case value:
+                found[path] = merges.Use(value)
     return found

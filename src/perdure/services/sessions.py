@@ -80,7 +80,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 class Sessions:
     """Load → decide → append, for every command on a session."""
 
-    def __init__(  # noqa: PLR0913 - this is where the parts meet
+    def __init__(
         self,
         store: Store,
         ambient: Ambient,
@@ -210,7 +210,9 @@ class Sessions:
                     raise
             loaded = await self.loader.load(session)
         raise VersionConflict(
-            f"session {session} kept changing under this command; try again", session=session, found=loaded.state.version
+            f"session {session} kept changing under this command; try again",
+            session=session,
+            found=loaded.state.version,
         )
 
     async def _once(
@@ -257,7 +259,9 @@ class Sessions:
         for item in decided:
             if isinstance(item, Wish):
                 base: Base | None = loaded.base or await base_of(self.store, session, loaded.state)
-                mark = Mark(id=self.fresh_id(), trigger=item.trigger, label=item.label, metadata=item.metadata, base=base)
+                mark = Mark(
+                    id=self.fresh_id(), trigger=item.trigger, label=item.label, metadata=item.metadata, base=base
+                )
                 drafts.append(mark)
             else:
                 drafts.append(item)
@@ -282,7 +286,7 @@ class Sessions:
     def _key_use(self, session: SessionId | None, key: str | None, command: do.Command) -> KeyUse | None:
         if key is None:
             return None
-        if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
+        if not 0 < len(key) <= MAX_KEY:
             raise Invalid(f"an idempotency key is 1 to {MAX_KEY} characters long", key=key)
         return KeyUse(principal=self.identity.actor, session=session, key=key, fingerprint=fingerprint(command))
 
@@ -316,8 +320,6 @@ def _after(loaded: Loaded, written: Written, unsaved: int = 0, *, saved: bool = 
 
 def fingerprint(command: do.Command) -> bytes:
     """What a request is, for telling a repeated one from another under the same key."""
-    kinds: Sequence[str] = (
-        [item.payload.kind for item in command.drafts] if isinstance(command, do.Append) else ()
-    )
+    kinds: Sequence[str] = [item.payload.kind for item in command.drafts] if isinstance(command, do.Append) else ()
     body = codec.encode([type(command).__name__, *kinds])
     return sha256(body + codec.encode_struct(command)).digest()

@@ -18,7 +18,7 @@ else:
 
 PLAIN: Final = b"\x00"
 ZSTD: Final = b"\x01"
-LEVEL: Final = 3
+LEVEL: Final = 1
 MAX_UNPACKED: Final = 256 << 20
 _WORTH_IT: Final = 128
 
@@ -60,13 +60,13 @@ def deflate(plain: bytes) -> bytes:
 
 def inflate(stored: bytes) -> bytes:
     """The bytes behind `deflate`, or `Damaged`; bounded, so that a small file cannot fill the memory."""
+    decompressor = zstd.ZstdDecompressor()
     try:
-        info = zstd.get_frame_info(stored)
-        if (info.decompressed_size or 0) > MAX_UNPACKED:
-            raise Damaged("a stored record claims to be larger than any record is")
-        plain: bytes = zstd.decompress(stored)
-    except zstd.ZstdError as broken:
+        plain: bytes = decompressor.decompress(stored, MAX_UNPACKED)
+    except (zstd.ZstdError, EOFError) as broken:
         raise Damaged(f"stored bytes do not decompress: {broken}") from broken
+    if not decompressor.eof or decompressor.unused_data:
+        raise Damaged("stored bytes do not decompress to their end")
     return plain
 
 

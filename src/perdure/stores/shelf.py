@@ -19,7 +19,8 @@ class Shelf:
     """One session. The caller holds the store's lock."""
 
     def __init__(self, commit: Commit) -> None:
-        self.head = Head(row=own_row(commit.row), segments=commit.segments)
+        anchor, digest = commit.anchor or (0, None)
+        self.head = Head(row=own_row(commit.row), segments=commit.segments, anchor_version=anchor, anchor_digest=digest)
         self.records: list[Stored] = []
         self._snapshots: dict[int, Snapshot] = {}
         self._checkpoints: dict[str, Checkpoint] = {}
@@ -49,8 +50,6 @@ class Shelf:
         self._checkpoints |= {item.id: _own_checkpoint(item) for item in commit.checkpoints}
         for dropped in commit.dropped_checkpoints:
             self._checkpoints.pop(dropped, None)
-        if commit.snapshot is not None:
-            self.save(commit.snapshot)
 
     def _index(self, first: int) -> int:
         return bisect_left(self.records, first, key=_first)
@@ -94,6 +93,22 @@ class Shelf:
         """Forget cached states, but not the one that a pruned log stands on."""
         anchor = self.head.anchor_version
         self._snapshots = {at: kept for at, kept in self._snapshots.items() if at < since or at == anchor}
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """All cached states, oldest first."""
+        return tuple(self._snapshots[version] for version in sorted(self._snapshots))
+
+    def forget(self, since: int) -> None:
+        """Let go of every cached state and checkpoint payload that may hold content of a version or a later one."""
+        self.drop_snapshots(since)
+        for name, kept in self._checkpoints.items():
+            if kept.version >= since:
+                blank = replace(kept, full=True, base=None, payload=b"", payload_sha=b"", state_sha=b"")
+                self._checkpoints[name] = blank
+
+    def replace_checkpoints(self, rebuilt: Iterable[Checkpoint]) -> None:
+        """Put rebuilt checkpoints in the place of their old selves; ones that are gone stay gone."""
+        self._checkpoints |= {item.id: _own_checkpoint(item) for item in rebuilt if item.id in self._checkpoints}
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Oldest first."""

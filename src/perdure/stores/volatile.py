@@ -4,7 +4,6 @@ Invariant: every method does its whole work under one lock and never waits insid
 looks at everything that could be refused before it changes anything.
 """
 
-from bisect import bisect_right
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -31,9 +30,9 @@ from perdure.ports.store import (
     Snapshot,
     Stored,
 )
+from perdure.stores.feed import Feed
 from perdure.stores.matching import matches, place, speaks_of
 from perdure.stores.shelf import Shelf, own_row
-from perdure.waiting import Ticket
 
 Scope = tuple[str, SessionId | None, str]
 
@@ -47,9 +46,7 @@ class VolatileStore:
         self._shelves: dict[SessionId, Shelf] = {}
         self._keys: dict[Scope, Remembered] = {}
         self._accounts: dict[str, Account] = {}
-        self._feed: list[Change] = []
-        self._position = 0
-        self._news: Ticket[None] = Ticket()
+        self._feed = Feed()
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -74,7 +71,7 @@ class VolatileStore:
             for commit in commits:
                 self._apply(commit)
             self._accounts |= accounts
-            position, news = self._position, self._turn_page()
+            position, news = self._feed.position, self._feed.turn_page()
         news.deliver(None)
         return position
 
@@ -112,12 +109,18 @@ class VolatileStore:
         if commit.creates:
             self._shelves[name] = Shelf(commit)
         self._shelves[name].apply(commit)
+        if commit.rewrites:
+            since = min(rewritten.first for rewritten in commit.rewrites)
+            for shelf in (self._shelves[name], *self._leaning_on(name)):
+                shelf.forget(since)
+        if commit.snapshot is not None:
+            self._shelves[name].save(commit.snapshot)
         if commit.key is not None:
             self._keys[_scope(commit.key)] = Remembered(
                 fingerprint=commit.key.fingerprint, session=name, first=record.first, last=record.last
             )
         kinds = tuple(entry.kind for entry in record.entries)
-        self._tell(name, record.at, first=record.first, last=record.last, kinds=kinds)
+        self._feed.tell(name, record.at, first=record.first, last=record.last, kinds=kinds)
 
     # ── one session ──────────────────────────────────────────────────────────────────────────────
 
@@ -136,6 +139,11 @@ class VolatileStore:
             shelf = self._shelves.get(session)
             return None if shelf is None else shelf.snapshot(upto)
 
+    async def snapshots(self, session: SessionId) -> tuple[Snapshot, ...]:
+        with self._open():
+            shelf = self._shelves.get(session)
+            return () if shelf is None else shelf.snapshots()
+
     async def save_snapshot(self, session: SessionId, snapshot: Snapshot) -> None:
         with self._open():
             if session in self._shelves:
@@ -145,6 +153,11 @@ class VolatileStore:
         with self._open():
             if session in self._shelves:
                 self._shelves[session].drop_snapshots(since)
+
+    async def save_checkpoints(self, session: SessionId, checkpoints: Sequence[Checkpoint]) -> None:
+        with self._open():
+            if session in self._shelves:
+                self._shelves[session].replace_checkpoints(checkpoints)
 
     async def checkpoints(self, session: SessionId) -> tuple[Checkpoint, ...]:
         with self._open():
@@ -189,9 +202,9 @@ class VolatileStore:
             del self._shelves[session]
             kept = self._keys.items()
             self._keys = {scope: use for scope, use in kept if session not in (scope[1], use.session)}
-            self._feed = [change for change in self._feed if change.session != session]
-            self._tell(session, at, last=shelf.head.row.version, erased=True)
-            news = self._turn_page()
+            self._feed.forget(session)
+            self._feed.tell(session, at, first=0, last=shelf.head.row.version, erased=True)
+            news = self._feed.turn_page()
         news.deliver(None)
         return True
 
@@ -239,48 +252,35 @@ class VolatileStore:
     async def inspect(self) -> dict[str, Any]:
         with self._open():
             records = sum(len(shelf.records) for shelf in self._shelves.values())
-            counted = {"sessions": len(self._shelves), "records": records, "position": self._position}
+            counted = {"sessions": len(self._shelves), "records": records, "position": self._feed.position}
             return {"engine": "volatile", **counted}
 
     # ── the feed ─────────────────────────────────────────────────────────────────────────────────
 
     async def position(self) -> int:
         with self._open():
-            return self._position
+            return self._feed.position
 
     async def changes(self, after: int, limit: int) -> tuple[Change, ...]:
         with self._open():
-            return self._since(after)[:limit]
+            return self._feed.since(after, limit)
 
     async def watch(self, after: int) -> AsyncIterator[Change]:
         while True:
             with self._lock:
                 if self._closed:
                     return
-                news, found = self._news, self._since(after)
+                news, found = self._feed.news, self._feed.since(after)
             for change in found:
                 after = change.position
                 yield change
             if not found:
                 await news
 
-    def _since(self, after: int) -> tuple[Change, ...]:
-        return tuple(self._feed[bisect_right(self._feed, after, key=lambda change: change.position) :])
-
-    def _tell(self, session: SessionId, at: int, *, first: int = 0, last: int = 0, **more: Any) -> None:
-        self._position += 1
-        told = Change(position=self._position, session=session, first=first, last=last, at=at, **more)
-        self._feed.append(told)
-
-    def _turn_page(self) -> Ticket[None]:
-        """The ticket that watchers hold now; to be delivered once the lock is free."""
-        news, self._news = self._news, Ticket()
-        return news
-
     async def close(self) -> None:
         with self._lock:
             self._closed = True
-            news = self._turn_page()
+            news = self._feed.turn_page()
         news.deliver(None)
 
 

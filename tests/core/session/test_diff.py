@@ -213,6 +213,13 @@ def test_what_is_no_patch_is_refused(document: Any) -> None:
         from_document(document)
 
 
+@pytest.mark.parametrize("unchecked", [{1: 2}, {1: 2, "a": 3}, {"a": 3, None: 1}])
+def test_a_key_that_is_not_text_is_never_taken_for_a_position(unchecked: Any) -> None:
+    for pair in (({}, unchecked), (unchecked, {}), ({"x": {}}, {"x": unchecked})):
+        with pytest.raises(Invalid, match="not exactly str"):
+            diff(*pair)
+
+
 def test_unchecked_depths_are_refused() -> None:
     a: Any = 1
     b: Any = 2

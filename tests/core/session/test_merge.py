@@ -193,6 +193,16 @@ def test_conflicts_can_be_settled_one_at_a_time() -> None:
         resolve(half, {("a",): "ours"})
 
 
+def test_a_conflict_can_be_settled_in_a_value_that_has_moved_on() -> None:
+    conflict = Conflict(path=("a", "b"), base=1, ours=2, theirs=ABSENT)
+    assert resolve(Merged({"x": 1}, (conflict,)), {("a", "b"): "ours"}).final() == {"x": 1, "a": {"b": 2}}
+    assert resolve(Merged({"x": 1}, (conflict,)), {("a", "b"): "theirs"}).final() == {"x": 1}
+    assert resolve(Merged({"a": {"c": 1}}, (conflict,)), {("a", "b"): "theirs"}).final() == {"a": {"c": 1}}
+    for moved in ({"a": 7}, [], None):
+        with pytest.raises(Invalid, match="no map any more"):
+            resolve(Merged(moved, (conflict,)), {("a", "b"): "ours"})
+
+
 def test_a_conflict_at_the_top_can_be_settled() -> None:
     merged = merge(1, 2, 3, Escalate())
     assert resolve(merged, {(): "theirs"}).final() == 3

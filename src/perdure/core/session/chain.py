@@ -31,7 +31,7 @@ def genesis(session: bytes, parent: bytes | None = None) -> bytes:
     return sha256(_GENESIS + session + (parent or b"")).digest()
 
 
-def header_bytes(  # noqa: PLR0913 - the header is the envelope, field by field, in its hashed order
+def header_bytes(
     tenant: str,
     session: bytes,
     version: int,
@@ -49,7 +49,22 @@ def header_bytes(  # noqa: PLR0913 - the header is the envelope, field by field,
 ) -> bytes:
     """The envelope without commitment and digest, as it is hashed."""
     return _pack(
-        (tenant, session, version, event_id, kind, kind_version, at, actor, agent, child_agent, target, turn, epoch, key)
+        (
+            tenant,
+            session,
+            version,
+            event_id,
+            kind,
+            kind_version,
+            at,
+            actor,
+            agent,
+            child_agent,
+            target,
+            turn,
+            epoch,
+            key,
+        )
     )
 
 

@@ -266,7 +266,7 @@ def drafts_of(items: Sequence[Payload | Draft]) -> tuple[Draft, ...]:
     for item in items:
         if isinstance(item, Payload):
             found.append(Draft(item))
-        elif isinstance(item, Draft) and isinstance(item.payload, Payload):
+        elif isinstance(item, Draft):
             found.append(item)
         else:
             raise Invalid(f"{type(item).__name__} is not an event; use the classes in perdure.events")

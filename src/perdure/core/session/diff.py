@@ -48,7 +48,8 @@ _LISTS = (list, tuple)
 
 
 def diff(a: Value, b: Value) -> Patch:
-    """List the operations that make `b` of `a`; the same for equal inputs. Raises `TooDeep` on unchecked depths."""
+    """List the operations that make `b` of `a`, in an order that depends on nothing else. Both must have been checked;
+    of what they were not, only keys that are not text (`Invalid`) and bottomless depths (`TooDeep`) are noticed."""
     ops: list[Op] = []
     try:
         _diff(a, b, (), ops)
@@ -63,6 +64,10 @@ def _diff(a: Any, b: Any, path: Path, ops: list[Op]) -> None:
     if type(a) is dict and type(b) is dict:
         changed = [key for key, item in b.items() if key not in a or item is not a[key]]
         changed += [key for key in a if key not in b]
+        if not all(type(key) is str for key in changed):  # a number would be taken for a list position
+            raise Invalid(
+                f"at {path_text(path)}: a key is not exactly str; check the values before comparing", path=path
+            )
         for key in sorted(changed):
             if key not in b:
                 ops.append(Remove((*path, key), a[key]))

@@ -4,12 +4,12 @@ A `Draft` is an event that has been decided but not yet written; writing gives i
 Payload classes are the closed set of kinds; each belongs to the module of its aspect.
 """
 
+from types import ModuleType
 from typing import ClassVar
 
 import msgspec
 
-from perdure.core.session.ids import Digest, EventId, SessionId, Version, text
-
+from perdure.core.session.ids import Digest, EventId, SessionId, Version, step, text
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,34 +42,133 @@ class Draft(msgspec.Struct, frozen=True):
     turn: int | None = None
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One immutable fact of a session's log."""
+class Shared(msgspec.Struct, frozen=True, gc=False):
+    """The part of the envelope that all events of one append have in common. `uid` is the first one's id."""
 
     tenant: str
     session: SessionId
-    version: Version
+    origin: bytes
+    first: int
     uid: bytes
-    kind: str
-    kind_version: int
     at: int
     actor: str
+    epoch: int
+    key: str | None
+
+
+class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The part of the envelope that is an event's own, as stored. Redacted: no blind, and the commitment is where the
+    data was.
+    """
+
+    kind: str
+    kind_version: int
     agent: str | None
     child_agent: str | None
     target: str | None
     turn: int | None
-    epoch: int
-    key: str | None
+    blind: bytes | None
+    data: bytes
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One immutable fact of a session's log: the envelope, and the payload as `data`.
+
+    An event keeps what its append shares in one object, so a history of many thousand is cheap to hold and to make.
+    """
+
+    shared: Shared
+    entry: Entry
+    version: Version
     commitment: bytes
     digest: Digest
-    redacted: bool
     data: Payload
 
     @property
+    def tenant(self) -> str:
+        """Whose store it is in."""
+        return self.shared.tenant
+
+    @property
+    def session(self) -> SessionId:
+        """The session whose log it was written to; for a shared prefix, the parent's."""
+        return self.shared.session
+
+    @property
+    def uid(self) -> bytes:
+        """The event's id as 16 bytes."""
+        return step(self.shared.uid, self.version - self.shared.first)
+
+    @property
     def id(self) -> EventId:
-        """The event's id as text; spelled on demand, since most readers never ask."""
+        """The event's id as text."""
         return EventId(text(self.uid))
+
+    @property
+    def kind(self) -> str:
+        """What kind of fact it is."""
+        return self.entry.kind
+
+    @property
+    def kind_version(self) -> int:
+        """Which shape of that kind it was written in."""
+        return self.entry.kind_version
+
+    @property
+    def at(self) -> int:
+        """When, in microseconds since 1970, UTC."""
+        return self.shared.at
+
+    @property
+    def actor(self) -> str:
+        """Who acted."""
+        return self.shared.actor
+
+    @property
+    def agent(self) -> str | None:
+        """The agent that did it."""
+        return self.entry.agent
+
+    @property
+    def child_agent(self) -> str | None:
+        """The child agent through which it was done."""
+        return self.entry.child_agent
+
+    @property
+    def target(self) -> str | None:
+        """What it is aimed at: a tool call, an agent, another session."""
+        return self.entry.target
+
+    @property
+    def turn(self) -> int | None:
+        """The turn it belongs to."""
+        return self.entry.turn
+
+    @property
+    def epoch(self) -> int:
+        """The fencing number of its writer; 0 when embedded."""
+        return self.shared.epoch
+
+    @property
+    def key(self) -> str | None:
+        """The idempotency key of its append."""
+        return self.shared.key
+
+    @property
+    def redacted(self) -> bool:
+        """Whether its content was destroyed."""
+        return self.entry.blind is None
 
 
 def draft(payload: Payload, turn: int | None = None) -> Draft:
     """A draft whose target is what the payload aims at."""
     return Draft(payload, target=payload.aim(), turn=turn)
+
+
+def payloads_of(aspect: ModuleType) -> list[type[Payload]]:
+    """The payload classes a module defines itself: the kinds of its aspect."""
+    return [
+        item
+        for item in vars(aspect).values()
+        if isinstance(item, type) and issubclass(item, Payload) and item.__module__ == aspect.__name__
+    ]

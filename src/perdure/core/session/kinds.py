@@ -9,9 +9,24 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.errors import Damaged, Invalid, UnknownKind
-from perdure.core.session import agents, budget, checkpoints, children, codec, lifecycle, links, origin, quality
-from perdure.core.session import redaction, scratchpad, steering, tools, turns, vars
-from perdure.core.session.event import Payload
+from perdure.core.session import (
+    agents,
+    budget,
+    checkpoints,
+    children,
+    codec,
+    lifecycle,
+    links,
+    origin,
+    quality,
+    redaction,
+    scratchpad,
+    steering,
+    tools,
+    turns,
+    vars,
+)
+from perdure.core.session.event import Payload, payloads_of
 
 _ASPECTS = (
     agents,
@@ -41,15 +56,6 @@ def _collect() -> dict[str, type[Payload]]:
     return found
 
 
-def payloads_of(aspect: Any) -> list[type[Payload]]:
-    """The payload classes a module defines itself."""
-    return [
-        item
-        for item in aspect.__dict__.values()
-        if isinstance(item, type) and issubclass(item, Payload) and item.__module__ == aspect.__name__
-    ]
-
-
 KINDS: Final[dict[str, type[Payload]]] = _collect()
 BLANKS: Final[dict[str, Payload]] = {kind: cls() for kind, cls in KINDS.items()}
 _DECODERS: Final = {kind: codec.decoder(cls) for kind, cls in KINDS.items()}
@@ -59,7 +65,9 @@ UPCASTERS: Final[dict[tuple[str, int], Upcaster]] = {}
 """(kind, version it lifts from) → the document in the next version's shape."""
 
 
-def decode(kind: str, kind_version: int, data: bytes, upcasters: dict[tuple[str, int], Upcaster] = UPCASTERS) -> Payload:
+def decode(
+    kind: str, kind_version: int, data: bytes, upcasters: dict[tuple[str, int], Upcaster] = UPCASTERS
+) -> Payload:
     """The payload behind stored bytes.
 
     `UnknownKind` when a newer perdure wrote it; `Damaged` when the bytes do not fit their kind.

@@ -181,7 +181,9 @@ def find_move(phase: Phase, event: str) -> Move:
     move = MOVES.get((phase, event))
     if move is None:
         options = allowed(phase)
-        hint = f"allowed from here: {', '.join(options)}" if options else "nothing leads on from here; branch it instead"
+        hint = (
+            f"allowed from here: {', '.join(options)}" if options else "nothing leads on from here; branch it instead"
+        )
         raise MoveRefused(
             f"{event!r} is not a move from {phase.value}; {hint}", event=event, phase=phase.value, allowed=options
         )

@@ -169,7 +169,7 @@ def _bytes(side: Any) -> bytes:
 def resolve(merged: Merged, choices: Mapping[Path, Choice]) -> Merged:
     """Settle escalated conflicts, all or some; what is not chosen keeps waiting.
 
-    Raises `Invalid` if a path is not among the conflicts.
+    Raises `Invalid` if a path is not among the conflicts, or leads through something that is no map any more.
     """
     waiting = {conflict.path: conflict for conflict in merged.conflicts}
     value: Any = merged.value
@@ -182,15 +182,18 @@ def resolve(merged: Merged, choices: Mapping[Path, Choice]) -> Merged:
 
 
 def _put(value: Any, path: Path, chosen: Any) -> Any:
-    """Give `value` with `chosen` at `path`, copying the maps on the way (conflicts never lie inside lists)."""
+    """Give `value` with `chosen` at `path`, copying the maps on the way (conflicts never lie inside lists).
+
+    The value may have moved on since the conflict: a map that has gone is made again, unless nothing goes into it.
+    """
     if not path:
         return chosen
+    if type(value) is not dict:
+        raise Invalid(f"at {path_text(path)}: what the conflict lay in is no map any more; merge again", path=path)
     step, rest = path[0], path[1:]
     copy = dict(value)
-    if rest:
-        copy[step] = _put(copy[step], rest, chosen)
-    elif chosen is ABSENT:
+    if chosen is ABSENT and (step not in copy or not rest):
         copy.pop(step, None)
     else:
-        copy[step] = chosen
+        copy[step] = _put(copy.get(step, {}), rest, chosen) if rest else chosen
     return copy

@@ -119,9 +119,9 @@ def _hashable(element: Any) -> Any:
 
 def explain(error: Exception, value: object, limits: Limits) -> NoReturn:
     """Turn a failure of the encoder into the typed error that names the path."""
-    locate(value, limits)
     if isinstance(error, RecursionError):
-        raise TooDeep("the value is nested too deep to encode here; nest less", limit=limits.max_depth) from error
+        raise TooDeep("the value is nested too deep for this interpreter; nest less", limit=limits.max_depth) from error
+    locate(value, limits)
     raise Invalid(f"the value cannot be encoded ({error}); convert it to plain data") from error
 
 

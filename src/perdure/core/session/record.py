@@ -10,26 +10,14 @@ from typing import Final
 import msgspec
 
 from perdure.core.errors import Damaged, Invalid
-from perdure.core.session import chain, kinds
-from perdure.core.session.event import Event
-from perdure.core.session.ids import Digest, SessionId, Version, step, text
+from perdure.core.session import chain
+from perdure.core.session.event import Entry, Event, Shared
+from perdure.core.session.ids import SessionId, text
+from perdure.core.session.kinds import blank, decode
 
 FORMAT: Final = 1
 _pack = msgspec.msgpack.Encoder().encode
 _EVENT = b"perdure/1/event"
-
-
-class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One event in a record. Redacted: no blind, and the commitment where the data was."""
-
-    kind: str
-    kind_version: int
-    agent: str | None
-    child_agent: str | None
-    target: str | None
-    turn: int | None
-    blind: bytes | None
-    data: bytes
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
@@ -78,48 +66,41 @@ def read(record: Record, tenant: str, previous: bytes, upto: int | None = None) 
     Digests are computed, not read: comparing the last one with the stored digest of the record's place proves
     every byte. With `upto`, events after that version are left out.
     """
-    session = SessionId(text(record.origin))
-    origin, at, actor, epoch, key = record.origin, record.at, record.actor, record.epoch, record.key
+    origin, first, base = record.origin, record.first, record.uid
+    at, actor, epoch, key = record.at, record.actor, record.epoch, record.key
+    shared = Shared(tenant, SessionId(text(origin)), origin, first, base, at, actor, epoch, key)
+    entries = record.entries if upto is None or upto >= record.last else record.entries[: max(0, upto - first + 1)]
+    uid = int.from_bytes(base, "big")
     events = []
-    version = record.first
-    for entry in record.entries:
-        if upto is not None and version > upto:
-            break
-        kind, kind_version, blind = entry.kind, entry.kind_version, entry.blind
-        agent, child_agent, target, turn = entry.agent, entry.child_agent, entry.target, entry.turn
-        if blind is None:
-            committed, data = entry.data, kinds.blank(kind)
+    version = first
+    for entry in entries:
+        kind, kind_version, data = entry.kind, entry.kind_version, entry.data
+        if entry.blind is None:
+            committed, payload = data, blank(kind)
         else:
-            committed = sha256(blind + entry.data).digest()
-            data = kinds.decode(kind, kind_version, entry.data)
-        uid = step(record.uid, version - record.first)
+            committed, payload = sha256(entry.blind + data).digest(), decode(kind, kind_version, data)
         header = _pack(
-            (tenant, origin, version, uid, kind, kind_version, at, actor, agent, child_agent, target, turn, epoch, key)
-        )
-        previous = sha256(_EVENT + previous + header + committed).digest()
-        events.append(
-            Event(
-                tenant=tenant,
-                session=session,
-                version=Version(version),
-                uid=uid,
-                kind=kind,
-                kind_version=kind_version,
-                at=at,
-                actor=actor,
-                agent=agent,
-                child_agent=child_agent,
-                target=target,
-                turn=turn,
-                epoch=epoch,
-                key=key,
-                commitment=committed,
-                digest=Digest(previous),
-                redacted=blind is None,
-                data=data,
+            (
+                tenant,
+                origin,
+                version,
+                uid.to_bytes(16, "big"),
+                kind,
+                kind_version,
+                at,
+                actor,
+                entry.agent,
+                entry.child_agent,
+                entry.target,
+                entry.turn,
+                epoch,
+                key,
             )
         )
+        previous = sha256(_EVENT + previous + header + committed).digest()
+        events.append(Event(shared, entry, version, committed, previous, payload))  # type: ignore[arg-type]
         version += 1
+        uid += 1
     return events
 
 

@@ -8,13 +8,27 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.session import agents, budget, checkpoints, children, codec, lifecycle, links, origin, quality
-from perdure.core.session import scratchpad, steering, tools, turns, vars
+from perdure.core.session import (
+    agents,
+    budget,
+    checkpoints,
+    children,
+    codec,
+    lifecycle,
+    links,
+    origin,
+    quality,
+    scratchpad,
+    steering,
+    tools,
+    turns,
+    vars,
+)
 from perdure.core.session.agents import Agents
 from perdure.core.session.budget import Budget
 from perdure.core.session.checkpoints import Checkpoints
 from perdure.core.session.children import Children
-from perdure.core.session.event import Event
+from perdure.core.session.event import Event, payloads_of
 from perdure.core.session.lifecycle import Life, Phase
 from perdure.core.session.links import Links
 from perdure.core.session.origin import Config, Origin
@@ -83,9 +97,8 @@ def _steps() -> dict[str, tuple[str, Callable[[Any, Event], Any]]]:
     """Which part each kind folds into: the part of the module that defines it."""
     steps: dict[str, tuple[str, Callable[[Any, Event], Any]]] = {}
     for field, aspect in _ASPECTS:
-        for item in aspect.__dict__.values():
-            if isinstance(item, type) and getattr(item, "kind", None) and item.__module__ == aspect.__name__:
-                steps[item.kind] = (field, aspect.evolve)
+        for item in payloads_of(aspect):
+            steps[item.kind] = (field, aspect.evolve)
     return steps
 
 

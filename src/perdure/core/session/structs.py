@@ -87,6 +87,8 @@ def _ready(struct: Struct, path: Path, limits: Limits) -> Struct:
         if field.fragile and type(held) is type(field.default) and same(held, field.default):
             changed.append((field.name, field.default))
         elif field.value:
+            if type(held) is str:
+                continue
             verdict = survey(held, limits)
             if verdict != PLAIN:
                 if verdict == UNSURE:

@@ -15,9 +15,7 @@ DEFAULT_DEPTH = 50
 def concerns(event: Event, agent: str) -> bool:
     """Whether the event is part of this agent's own history."""
     return (
-        event.agent == agent
-        or event.child_agent == agent
-        or (event.kind == Delegation.kind and event.target == agent)
+        event.agent == agent or event.child_agent == agent or (event.kind == Delegation.kind and event.target == agent)
     )
 
 

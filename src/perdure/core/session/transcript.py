@@ -99,4 +99,4 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
 def _status(number: int | None, group: list[Event]) -> str:
     if number is None:
         return "aside"
-    return next((_ENDINGS[type(e.data)] for e in reversed(group) if type(e.data) in _ENDINGS), "open")  # type: ignore[index]
+    return next((_ENDINGS[type(e.data)] for e in reversed(group) if type(e.data) in _ENDINGS), "open")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from perdure.core.session import diff
+from perdure.core.session.diff import apply_leniently, diff, from_document, to_document
 from perdure.core.session.event import Event, Payload
 
 
@@ -35,10 +35,10 @@ def change(part: Vars, document: dict[str, Any], schema: str = "", version: str 
     """The event that makes `document` the new one, or None when nothing differs."""
     schema = schema or part.schema
     version = version or part.schema_version
-    patch = diff.diff(part.document, document)
+    patch = diff(part.document, document)
     if not patch and (schema, version) == (part.schema, part.schema_version):
         return None
-    return VarsPatched(patch=diff.to_document(patch), schema=schema, schema_version=version)
+    return VarsPatched(patch=to_document(patch), schema=schema, schema_version=version)
 
 
 def evolve(part: Vars, event: Event) -> Vars:
@@ -46,7 +46,7 @@ def evolve(part: Vars, event: Event) -> Vars:
     data = event.data
     if not isinstance(data, VarsPatched):
         return part
-    document = diff.apply_leniently(part.document, diff.from_document(data.patch))
+    document = apply_leniently(part.document, from_document(data.patch))
     return Vars(
         document=document if isinstance(document, dict) else part.document,
         schema=data.schema or part.schema,

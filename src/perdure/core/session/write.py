@@ -13,9 +13,9 @@ from perdure.core.session import checkpoints, codec, diff
 from perdure.core.session import state as states
 from perdure.core.session.chain import BLIND_BYTES, header_bytes, link
 from perdure.core.session.checkpoints import CheckpointTaken, Trigger
-from perdure.core.session.event import Draft, Event, Payload
+from perdure.core.session.event import Draft, Entry, Event, Payload, Shared
 from perdure.core.session.ids import Digest, SessionId, Version, step
-from perdure.core.session.record import FORMAT, Entry, Record
+from perdure.core.session.record import FORMAT, Record
 from perdure.core.session.state import State
 
 
@@ -84,69 +84,51 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
     entries: list[Entry] = []
     events: list[Event] = []
     taken: list[Checkpoint] = []
-    first = state.version + 1
+    first = version = state.version + 1
+    shared = Shared(
+        stamp.tenant, stamp.session, stamp.raw_session, first, stamp.uid, stamp.at, stamp.actor, stamp.epoch, stamp.key
+    )
     for index, item in enumerate(drafts):
         if isinstance(item, Mark):
             checkpoint = take(state, item, stamp.at)
             taken.append(checkpoint)
             item = Draft(_taken(checkpoint))
         blind = stamp.blinds[index * BLIND_BYTES : (index + 1) * BLIND_BYTES]
-        entry, event = _chain(item, blind, first + index, step(stamp.uid, index), previous, stamp)
+        event = _chained(item, blind, version, previous, shared)
         previous = event.digest
         state = states.evolve(state, event)
-        entries.append(entry)
+        entries.append(event.entry)
         events.append(event)
+        version += 1
     record = Record(
         FORMAT, stamp.raw_session, first, stamp.uid, stamp.at, stamp.actor, stamp.epoch, stamp.key, tuple(entries)
     )
     return Written(record=record, events=tuple(events), state=state, digest=previous, checkpoints=tuple(taken))
 
 
-def _chain(
-    item: Draft, blind: bytes, version: int, uid: bytes, previous: bytes, stamp: Stamp
-) -> tuple[Entry, Event]:
+def _chained(item: Draft, blind: bytes, version: int, previous: bytes, shared: Shared) -> Event:
     payload: Payload = item.payload
-    kind, kind_version = payload.kind, payload.kind_version
-    agent, child_agent, target, turn = item.agent, item.child_agent, item.target, item.turn
     data = codec.encode_struct(payload)
+    entry = Entry(payload.kind, payload.kind_version, item.agent, item.child_agent, item.target, item.turn, blind, data)
     committed = sha256(blind + data).digest()
     header = header_bytes(
-        stamp.tenant,
-        stamp.raw_session,
+        shared.tenant,
+        shared.origin,
         version,
-        uid,
-        kind,
-        kind_version,
-        stamp.at,
-        stamp.actor,
-        agent,
-        child_agent,
-        target,
-        turn,
-        stamp.epoch,
-        stamp.key,
+        step(shared.uid, version - shared.first),
+        payload.kind,
+        payload.kind_version,
+        shared.at,
+        shared.actor,
+        item.agent,
+        item.child_agent,
+        item.target,
+        item.turn,
+        shared.epoch,
+        shared.key,
     )
-    event = Event(
-        tenant=stamp.tenant,
-        session=stamp.session,
-        version=Version(version),
-        uid=uid,
-        kind=kind,
-        kind_version=kind_version,
-        at=stamp.at,
-        actor=stamp.actor,
-        agent=agent,
-        child_agent=child_agent,
-        target=target,
-        turn=turn,
-        epoch=stamp.epoch,
-        key=stamp.key,
-        commitment=committed,
-        digest=Digest(link(previous, header, committed)),
-        redacted=False,
-        data=payload,
-    )
-    return Entry(kind, kind_version, agent, child_agent, target, turn, blind, data), event
+    digest = Digest(link(previous, header, committed))
+    return Event(shared, entry, Version(version), committed, digest, payload)
 
 
 def take(state: State, mark: Mark, at: int) -> Checkpoint:

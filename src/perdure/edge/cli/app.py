@@ -10,7 +10,7 @@ from perdure.edge.cli import exits
 from perdure.edge.cli.lazy import LazyGroup
 
 COMMANDS: Final = {
-    "demo": ("demo:demo", "Watch a session survive a crash; no key needed."),
+    "demo": ("demo.command:demo", "Watch a session survive a crash; no key needed."),
     "sessions": ("sessions:sessions", "Look into a store and work on its sessions."),
     "doctor": ("doctor:doctor", "Check this machine and a store; say what to do."),
 }
@@ -39,12 +39,19 @@ class Root(LazyGroup):
             )
         )
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a broken pipe passes click by."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as left:
+            raise exits.ReaderLeft from left
+
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        from importlib.metadata import version
+        from perdure import __version__
 
-        click.echo(f"perdure {version('perdure')}")
+        click.echo(f"perdure {__version__}")
         ctx.exit()
 
 
@@ -58,5 +65,5 @@ perdure = Root(
     ],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help="Durable sessions for AI agents: event-sourced, crash-safe, one file.",
-    epilog="Manual: docs/CLI.md. Exit codes: 0 done, 1 defect, 2 caller, 3 not found, 4 conflict, 5 world.",
+    epilog="Exit codes: 0 done, 1 defect, 2 caller, 3 not found, 4 conflict, 5 world. Manual: docs/CLI.md.",
 )

@@ -42,6 +42,10 @@ BY_KIND: Final[tuple[tuple[type[Exception], int], ...]] = (
 """The first row that fits decides."""
 
 
+class ReaderLeft(Exception):
+    """A broken pipe, in words that click does not catch and end on its own."""
+
+
 def exit_code(error: Exception) -> int:
     """The code that an error ends the process with."""
     return next((code for kind, code in BY_KIND if isinstance(error, kind)), UNEXPECTED)
@@ -56,10 +60,13 @@ def guarded(run: Callable[[], Any], arguments: Sequence[str]) -> int:
         outcome = run()
         sys.stdout.flush()
         return outcome if isinstance(outcome, int) else OK
-    except BrokenPipeError:
+    except (ReaderLeft, BrokenPipeError):
         return _reader_left()
     except click.Abort:
         return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as asked:
+        asked.show()
+        return CALLER
     except click.ClickException as wrong:
         return _report(_spelled(wrong), wrong.exit_code, "usage", {}, arguments)
     except errors.PerdureError as error:

@@ -6,7 +6,7 @@ import click
 
 from perdure.edge.cli import documents
 from perdure.edge.cli.opening import opened, session_of
-from perdure.edge.cli.options import Pair, When, json_option, store_option
+from perdure.edge.cli.options import json_option, pair, store_option, when
 from perdure.ports.store import Row
 
 if TYPE_CHECKING:
@@ -21,12 +21,14 @@ PHASES = ("init", "active", "suspended", "resumed", "completed", "terminated", "
 @click.option("--owner", help="Only this owner's.")
 @click.option("--phase", multiple=True, type=click.Choice(PHASES), help="Only in this phase; may be repeated.")
 @click.option("--tag", "tags", multiple=True, help="Only with this tag; repeated: with all of them.")
-@click.option("--meta", multiple=True, type=Pair(), help="Only with this metadata; repeated: with all of them.")
+@click.option(
+    "--meta", multiple=True, type=pair, metavar="KEY=VALUE", help="Only with this metadata; repeated: with all of them."
+)
 @click.option("--title", help="Only whose title contains this.")
 @click.option("--text", help="Only in which these words were said.")
 @click.option("--parent", metavar="SESSION", help="Only branches of this session.")
-@click.option("--since", type=When(), help="Only created since: ISO 8601, or 2h, 7d.")
-@click.option("--until", type=When(), help="Only created before.")
+@click.option("--since", type=when, metavar="TIME", help="Only created since: ISO 8601, or 2h, 7d.")
+@click.option("--until", type=when, metavar="TIME", help="Only created before.")
 @click.option("--order", type=click.Choice(("created", "active")), default="created", help="Newest first by this.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Sessions in a page.")
 @click.option("--cursor", help="Go on where an earlier page ended.")
@@ -84,7 +86,7 @@ def _show_rows(rows: list[Row], cursor: str | None) -> None:
         )
         for row in rows
     ]
-    console.print(output.table(("session", "phase", "turns", "active", "title", "tags"), shown, fixed=("session",)))
+    console.print(output.table(("session", "phase", "turns", "active", "title", "tags"), shown, flexible=("title", "tags")))
     if cursor is not None:
         output.screen(err=True).print(f"more: --cursor {cursor}, or --all", soft_wrap=True)
 

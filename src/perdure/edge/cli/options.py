@@ -10,6 +10,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_STORE: Final = "perdure.db"
 _RELATIVE: Final = re.compile(r"(\d{1,6})\s*(s|m|min|h|d|w)")
+_INFINITE: Final = (float("inf"), float("-inf"))
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -31,41 +32,28 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)
 
 
-class When(click.ParamType):
-    """A time: ISO 8601 (without a zone: UTC), or how long ago: 90s, 15m, 2h, 7d, 4w. Becomes microseconds."""
+def when(value: str) -> int:
+    """Microseconds since 1970 from ISO 8601 (without a zone: UTC) or from how long ago: 90s, 15m, 2h, 7d, 4w."""
+    relative = _RELATIVE.fullmatch(value.strip())
+    if relative is not None:
+        from perdure.ambient import RealAmbient
 
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Microseconds since 1970, or a usage error."""
-        if isinstance(value, int):
-            return value
-        relative = _RELATIVE.fullmatch(value.strip())
-        if relative is not None:
-            from perdure.ambient import RealAmbient
-
-            return RealAmbient().now() - int(relative[1]) * _SECONDS[relative[2]] * 1_000_000
-        try:
-            found = datetime.fromisoformat(value)
-            whole = (found if found.tzinfo else found.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is not a time; write 2026-01-31, 2026-01-31T12:00:00Z, or 2h for two hours ago")
-        return (whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds
+        return RealAmbient().now() - int(relative[1]) * _SECONDS[relative[2]] * 1_000_000
+    try:
+        found = datetime.fromisoformat(value)
+        whole = (found if found.tzinfo else found.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    except (ValueError, OverflowError):
+        wrong = f"{value!r} is not a time; write 2026-01-31, 2026-01-31T12:00:00Z, or 2h for two hours ago"
+        raise click.BadParameter(wrong) from None
+    return (whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds
 
 
-class Pair(click.ParamType):
-    """`key=value`. The value is JSON when it reads as a JSON scalar (3, true, null, "3"), else the text as it stands."""
-
-    name = "key=value"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
-        """The pair, or a usage error."""
-        if isinstance(value, tuple):
-            return value
-        key, sign, text = value.partition("=")
-        if not sign or not key:
-            self.fail(f"{value!r} is not key=value")
-        return key, scalar(text)
+def pair(value: str) -> tuple[str, Any]:
+    """`key=value`; the value is what it says in JSON if that is a number, text, true, false or null, else its text."""
+    key, sign, text = value.partition("=")
+    if not sign or not key:
+        raise click.BadParameter(f"{value!r} is not key=value")
+    return key, scalar(text)
 
 
 def scalar(text: str) -> Any:
@@ -74,21 +62,14 @@ def scalar(text: str) -> Any:
 
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
-    return text if isinstance(found, dict | list) or (isinstance(found, float) and found - found != 0) else found
+    return text if isinstance(found, dict | list) or found != found or found in _INFINITE else found
 
 
-class Choice(click.ParamType):
+def choice(value: str) -> tuple[str, str]:
     """`path=side`, the path as a conflict names it; the last `=` parts them."""
-
-    name = "path=ours|theirs|base"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The path and the side, or a usage error."""
-        if isinstance(value, tuple):
-            return value
-        path, _, side = value.rpartition("=")
-        if not path or side not in ("ours", "theirs", "base"):
-            self.fail(f"{value!r} is not path=ours, path=theirs or path=base")
-        return path, side
+    path, _, side = value.rpartition("=")
+    if not path or side not in ("ours", "theirs", "base"):
+        raise click.BadParameter(f"{value!r} is not path=ours, path=theirs or path=base")
+    return path, side

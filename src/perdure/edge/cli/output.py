@@ -72,18 +72,18 @@ def mark(status: str) -> Text:
     return Text(f"{sign} {status}", style=style)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, fixed: Sequence[str] = ()) -> Table:
-    """A table; `fixed` columns are never shortened, the others are when the terminal is narrow."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, flexible: Sequence[str] = ()) -> Table:
+    """A table with a line for each row; `flexible` columns are shortened when the terminal is narrow."""
+    made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for name in columns:
-        made.add_column(name, no_wrap=True, overflow="fold" if name in fixed else "ellipsis", min_width=_least(name, fixed))
+        made.add_column(name, no_wrap=name not in flexible)
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell)) for cell in row))
+        made.add_row(*(cell if isinstance(cell, Text) else _cell(cell) for cell in row))
     return made
 
 
-def _least(name: str, fixed: Sequence[str]) -> int | None:
-    return 36 if name in fixed and name in ("session", "checkpoint") else None
+def _cell(text: str) -> Text:
+    return Text(one_line(text), no_wrap=True, overflow="ellipsis")
 
 
 def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
@@ -96,9 +96,11 @@ def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
     return made
 
 
-def labelled(console: Console, label: str, body: str, *, style: str = "", body_style: str = "", width: int = 11) -> None:
+def labelled(
+    console: Console, label: str, body: str, *, style: str = "", body_style: str = "", width: int = 13
+) -> None:
     """A label and what belongs to it, indented: wrapped on a terminal, line by line elsewhere."""
-    head, content = one_line(label, width - 1), clean(body)
+    head, content = f"  {one_line(label, width - 3)}", clean(body)
     if console.is_terminal:
         made = Table.grid(padding=0)
         made.add_column(width=width, no_wrap=True)

@@ -28,4 +28,3 @@ sessions = LazyGroup(
     A SESSION is named by its id, by any beginning of it that no other id shares, or by the word latest.
     """,
 )
-

@@ -39,9 +39,12 @@ def one_line(text: str, width: int | None = None) -> str:
 
 def moment(micros: int) -> str:
     """A time as RFC 3339 in UTC, to the microsecond: the spelling in every JSON document."""
-    return datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000).isoformat(
-        timespec="microseconds"
-    ).replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(micros // 1_000_000, UTC)
+        .replace(microsecond=micros % 1_000_000)
+        .isoformat(timespec="microseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def day_and_time(micros: int) -> str:

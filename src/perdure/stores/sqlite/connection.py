@@ -140,8 +140,8 @@ def not_ours(path: str) -> NotAStore:
     return NotAStore(f"{path} is not a perdure store; choose another path, nothing was changed", path=path)
 
 
-def _pragma(connection: apsw.Connection, name: str) -> Any:
-    return connection.execute(f"PRAGMA {name}").fetchone()[0]  # type: ignore[index]  # a pragma always answers
+def _pragma(connection: sql.Asks, name: str) -> Any:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 def sync_folder(path: str) -> None:

@@ -17,7 +17,9 @@ def select(query: Query) -> tuple[str, list[Any]]:
     if query.after is not None:
         where.append(f"({order}, session_id) < (?, ?)")
         values += [query.after[0], raw(query.after[1])]
-    text = f"SELECT {ROW_COLUMNS} FROM session WHERE {' AND '.join(where)} ORDER BY {order} DESC, session_id DESC LIMIT ?"
+    text = (
+        f"SELECT {ROW_COLUMNS} FROM session WHERE {' AND '.join(where)} ORDER BY {order} DESC, session_id DESC LIMIT ?"
+    )
     return text, [*values, query.limit]
 
 
@@ -67,9 +69,13 @@ def _text(text: str, add: Any) -> None:
     if expression is None:
         add("0")
     else:
-        add("no IN (SELECT session FROM record WHERE position IN (SELECT rowid FROM words WHERE words MATCH ?))", expression)
+        add(
+            "no IN (SELECT session FROM record WHERE position IN (SELECT rowid FROM words WHERE words MATCH ?))",
+            expression,
+        )
 
 
-def contains(title: str, part: str) -> bool:
+def contains(*values: Any) -> bool:
     """The SQL function behind the title filter: case-insensitive beyond ASCII, without wildcards."""
+    title, part = values
     return part in title.casefold()

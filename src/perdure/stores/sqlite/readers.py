@@ -10,6 +10,7 @@ import apsw
 
 from perdure.stores.sqlite.connection import connect, translate
 from perdure.stores.sqlite.finding import contains
+from perdure.stores.sqlite.sql import Asks
 from perdure.waiting import Ticket, blocking
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class Readers:
         self._lock = Lock()
         self._threads: Any = None
 
-    async def ask(self, question: Callable[[apsw.Connection], T]) -> T:
+    async def ask(self, question: Callable[[Asks], T]) -> T:
         """The answer as of one consistent moment of the file."""
         if blocking():
             return self._answer(question)
@@ -34,7 +35,7 @@ class Readers:
         self._pool().submit(self._deliver, question, ticket)
         return await ticket
 
-    def _deliver(self, question: Callable[[apsw.Connection], T], ticket: Ticket[T]) -> None:
+    def _deliver(self, question: Callable[[Asks], T], ticket: Ticket[T]) -> None:
         try:
             answer = self._answer(question)
         except BaseException as error:  # delivered, not swallowed: the asking task raises it
@@ -42,7 +43,7 @@ class Readers:
         else:
             ticket.deliver(answer)
 
-    def _answer(self, question: Callable[[apsw.Connection], T]) -> T:
+    def _answer(self, question: Callable[[Asks], T]) -> T:
         connection: apsw.Connection | None = None
         try:
             connection = self._borrow()
@@ -65,7 +66,7 @@ class Readers:
             return self._idle.pop()
         except IndexError:
             connection = connect(self._path, writable=False)
-            connection.create_scalar_function("contains", contains, 2, deterministic=True)
+            connection.create_scalar_function("contains", contains, deterministic=True)
             return connection
 
     def _give_back(self, connection: apsw.Connection) -> None:
@@ -77,7 +78,7 @@ class Readers:
     def _pool(self) -> Any:
         with self._lock:
             if self._threads is None:
-                from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only async users pay for it
+                from concurrent.futures import ThreadPoolExecutor
 
                 self._threads = ThreadPoolExecutor(THREADS, "perdure-reader")
             return self._threads
@@ -92,5 +93,3 @@ class Readers:
     def abandon(self) -> list[apsw.Connection]:
         """The connections of a process that forked."""
         return list(self._idle)
-
-

@@ -11,14 +11,15 @@ from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Segm
 from perdure.stores.packing import inflate_or_empty, unpack
 from perdure.stores.sqlite.rows import ROW_COLUMNS, checkpoint_from, row_from
 from perdure.stores.sqlite.sql import QUERIES as Q
+from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writes import remembered as _remembered
 
 _HEAD = f"SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no FROM session WHERE session_id = ?"
 
 
-def head(connection: apsw.Connection, session: SessionId) -> Head | None:
+def head(connection: Asks, session: SessionId) -> Head | None:
     """A session's row, segments and anchor."""
-    found: Any = connection.execute(_HEAD, (raw(session),)).fetchone()
+    found = connection.execute(_HEAD, (raw(session),)).fetchone()
     if found is None:
         return None
     segments = tuple(
@@ -28,23 +29,21 @@ def head(connection: apsw.Connection, session: SessionId) -> Head | None:
     return Head(row=row_from(found), segments=segments, anchor_version=found[18], anchor_digest=found[19])
 
 
-def run(
-    connection: apsw.Connection, source: SessionId, after: int, upto: int, limit: int, newest: bool
-) -> Run:
+def run(connection: Asks, source: SessionId, after: int, upto: int, limit: int, newest: bool) -> Run:
     """Records that hold versions in (after, upto], oldest first."""
-    place: Any = connection.execute(Q["place"], (raw(source),)).fetchone()
+    place = connection.execute(Q["place"], (raw(source),)).fetchone()
     if place is None:
         return Run(None, ())
     no = place[0]
     if newest:
-        found: list[Any] = connection.execute(Q["run_newest"], (no, upto, after, limit)).fetchall()
+        found = connection.execute(Q["run_newest"], (no, upto, after, limit)).fetchall()
         found.reverse()
     else:
         found = connection.execute(Q["run"], (no, no, after + 1, upto, after, limit)).fetchall()
     if not found:
         return Run(None, ())
     first = found[0][0]
-    before: Any = connection.execute(Q["digest_before"], (no, first)).fetchone()
+    before = connection.execute(Q["digest_before"], (no, first)).fetchone()
     records = tuple(_stored(*columns) for columns in found)
     return Run(before[0] if before is not None and before[1] == first - 1 else None, records)
 
@@ -56,57 +55,57 @@ def _stored(first: int, digest: bytes, body: bytes, last: int) -> Stored:
     return Stored(record, digest)
 
 
-def snapshot(connection: apsw.Connection, session: SessionId, upto: int) -> Snapshot | None:
+def snapshot(connection: Asks, session: SessionId, upto: int) -> Snapshot | None:
     """The latest cached state at or before a version."""
-    found: Any = connection.execute(Q["snapshot"], (raw(session), upto)).fetchone()
+    found = connection.execute(Q["snapshot"], (raw(session), upto)).fetchone()
     return Snapshot(found[0], inflate_or_empty(found[1]), found[2]) if found is not None else None
 
 
-def snapshots(connection: apsw.Connection, session: SessionId) -> tuple[Snapshot, ...]:
+def snapshots(connection: Asks, session: SessionId) -> tuple[Snapshot, ...]:
     """All cached states, oldest first."""
-    found: list[Any] = connection.execute(Q["snapshots"], (raw(session),)).fetchall()
+    found = connection.execute(Q["snapshots"], (raw(session),)).fetchall()
     return tuple(Snapshot(version, inflate_or_empty(blob), sha) for version, blob, sha in found)
 
 
-def checkpoints(connection: apsw.Connection, session: SessionId) -> tuple[Checkpoint, ...]:
+def checkpoints(connection: Asks, session: SessionId) -> tuple[Checkpoint, ...]:
     """A session's checkpoints, oldest first."""
     return tuple(checkpoint_from(found) for found in connection.execute(Q["checkpoints"], (raw(session),)).fetchall())
 
 
-def checkpoint(connection: apsw.Connection, wanted: str) -> tuple[SessionId, Checkpoint] | None:
+def checkpoint(connection: Asks, wanted: str) -> tuple[SessionId, Checkpoint] | None:
     """One checkpoint, with its session."""
-    found: Any = connection.execute(Q["checkpoint"], (wanted,)).fetchone()
+    found = connection.execute(Q["checkpoint"], (wanted,)).fetchone()
     return (SessionId(text(found[14])), checkpoint_from(found)) if found is not None else None
 
 
-def remembered(connection: apsw.Connection, use: KeyUse) -> Remembered | None:
+def remembered(connection: Asks, use: KeyUse) -> Remembered | None:
     """What a key was used for."""
     if use.session is None:
         return _remembered(connection, 0, use)
-    place: Any = connection.execute(Q["place"], (raw(use.session),)).fetchone()
+    place = connection.execute(Q["place"], (raw(use.session),)).fetchone()
     return _remembered(connection, place[0], use) if place is not None else None
 
 
-def find(connection: apsw.Connection, statement: str, values: list[Any]) -> tuple[Row, ...]:
+def find(connection: Asks, statement: str, values: list[Any]) -> tuple[Row, ...]:
     """Rows of a page."""
     return tuple(row_from(found) for found in connection.execute(statement, values).fetchall())
 
 
-def count(connection: apsw.Connection, statement: str, values: list[Any]) -> int:
+def count(connection: Asks, statement: str, values: list[Any]) -> int:
     """A number of rows."""
-    found: Any = connection.execute(statement, values).fetchone()
+    found = connection.execute(statement, values).fetchone()
     return int(found[0])
 
 
-def words_behind(connection: apsw.Connection) -> bool:
+def words_behind(connection: Asks) -> bool:
     """Whether records wait to be indexed."""
-    cursor: Any = connection.execute(Q["words_cursor"]).fetchone()
+    cursor = connection.execute(Q["words_cursor"]).fetchone()
     return connection.execute("SELECT 1 FROM record WHERE position > ? LIMIT 1", cursor).fetchone() is not None
 
 
-def dependents(connection: apsw.Connection, session: SessionId) -> tuple[Head, ...]:
+def dependents(connection: Asks, session: SessionId) -> tuple[Head, ...]:
     """Sessions whose log has a segment in this one's rows."""
-    place: Any = connection.execute(Q["place"], (raw(session),)).fetchone()
+    place = connection.execute(Q["place"], (raw(session),)).fetchone()
     if place is None:
         return ()
     ids = [found[0] for found in connection.execute(Q["dependents"], (place[0], place[0])).fetchall()]
@@ -114,13 +113,13 @@ def dependents(connection: apsw.Connection, session: SessionId) -> tuple[Head, .
     return tuple(found for found in heads if found is not None)
 
 
-def position(connection: apsw.Connection) -> int:
+def position(connection: Asks) -> int:
     """The feed's latest position."""
-    found: Any = connection.execute(Q["position"]).fetchone()
+    found = connection.execute(Q["position"]).fetchone()
     return int(found[0])
 
 
-def changes(connection: apsw.Connection, after: int, limit: int) -> tuple[Change, ...]:
+def changes(connection: Asks, after: int, limit: int) -> tuple[Change, ...]:
     """Appends and erasures after a position, merged in order."""
     found = [_change(*columns) for columns in connection.execute(Q["changes"], (after, limit)).fetchall()]
     found += [
@@ -134,17 +133,14 @@ def changes(connection: apsw.Connection, after: int, limit: int) -> tuple[Change
 def _change(place: int, session: bytes, first: int, last: int, body: bytes) -> Change:
     record = unpack(body)
     kinds = tuple(entry.kind for entry in record.entries)
-    return Change(
-        position=place, session=SessionId(text(session)), first=first, last=last, at=record.at, kinds=kinds
-    )
+    return Change(position=place, session=SessionId(text(session)), first=first, last=last, at=record.at, kinds=kinds)
 
 
-def inspect(connection: apsw.Connection) -> dict[str, Any]:
+def inspect(connection: Asks) -> dict[str, Any]:
     """What `doctor` shows of the file."""
 
     def one(statement: str) -> Any:
-        found: Any = connection.execute(statement).fetchone()
-        return found[0]
+        return connection.execute(statement).fetchone()[0]
 
     return {
         "sqlite": apsw.sqlite_lib_version(),

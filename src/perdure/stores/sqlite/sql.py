@@ -1,7 +1,7 @@
 """Named SQL from the files beside this module. Values are always bound, never spliced."""
 
 import os
-from typing import Final
+from typing import Any, Final, Protocol
 
 _HERE = os.path.dirname(__file__)
 
@@ -17,6 +17,14 @@ def _named(text: str) -> dict[str, str]:
         name, _, body = part.partition("\n")
         found[name.strip()] = body.strip()
     return found
+
+
+class Asks(Protocol):
+    """A connection as this package uses it. Columns are `Any`: they become values one line further on."""
+
+    def execute(self, statement: str, values: Any = ...) -> Any:
+        """Run a statement; its cursor."""
+        ...
 
 
 QUERIES: Final = _named(_load("queries.sql"))

@@ -1,14 +1,12 @@
 """`SqliteStore`: sessions in one file (tier L1). One writer with group commit, many readers, many processes."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar
-
-import apsw
 
 from perdure.core.errors import Invalid, ReadOnly, StoreClosed
 from perdure.core.session.budget import Account
-from perdure.core.session.ids import SessionId, raw
+from perdure.core.session.ids import SessionId
 from perdure.core.session.write import Checkpoint
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Change, Commit, Head, KeyUse, Query, Remembered, Row, Run, Segment, Snapshot, Stored
@@ -17,6 +15,7 @@ from perdure.stores.sqlite import connection as connections
 from perdure.stores.sqlite import finding, reads, words, writes
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.sql import QUERIES as Q
+from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction, Writer
 from perdure.waiting import Bell, after_fork
 
@@ -59,7 +58,7 @@ class SqliteStore:
         result: T = await self._writer.submit(operation, guarded=guarded)
         return result
 
-    async def _read(self, question: Callable[[apsw.Connection], T]) -> T:
+    async def _read(self, question: Callable[[Asks], T]) -> T:
         self._must_be_open()
         return await self._readers.ask(question)
 
@@ -71,6 +70,9 @@ class SqliteStore:
         """Make the commits durable together."""
         if len({commit.row.session for commit in commits}) != len(commits) or not commits:
             raise Invalid("an append names each of its sessions once")
+        keys = [(commit.key.principal, commit.key.session, commit.key.key) for commit in commits if commit.key]
+        if len(set(keys)) != len(keys):
+            raise Invalid("an append uses each idempotency key once")
         packed = [(commit, pack(commit.record)) for commit in commits]
         plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
         return await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)
@@ -144,6 +146,10 @@ class SqliteStore:
         """Own copies of a shared prefix."""
         copies = [(stored, pack(stored.record)) for stored in records]
         await self._write(lambda tx: writes.adopt(tx, session, copies))
+
+    async def bring(self, head: Head, records: Iterable[Stored], snapshot: Snapshot | None) -> None:
+        """Take in a session from elsewhere."""
+        await self._write(lambda tx: writes.bring(tx, head, records, snapshot))
 
     async def repoint(self, session: SessionId, segments: tuple[Segment, ...]) -> None:
         """Where the stretches of a log live."""

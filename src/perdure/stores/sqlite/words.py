@@ -4,7 +4,7 @@ Appends do not pay for it; a search first catches up with the log, so its answer
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from perdure.core.session import kinds
 from perdure.core.session.record import Record
@@ -12,6 +12,7 @@ from perdure.projections.text import text_of
 from perdure.projections.text import words as split
 from perdure.stores.packing import unpack
 from perdure.stores.sqlite.sql import QUERIES as Q
+from perdure.stores.sqlite.sql import Asks
 
 BATCH: Final = 500
 
@@ -26,7 +27,7 @@ def content(record: Record) -> str:
     return " ".join(split(" ".join(texts)))
 
 
-def catch_up(tx: Any) -> bool:
+def catch_up(tx: Asks) -> bool:
     """Index one batch of records; whether more are waiting."""
     cursor = tx.execute(Q["words_cursor"]).fetchone()[0]
     found = tx.execute(Q["records_after"], (cursor, BATCH)).fetchall()
@@ -37,14 +38,14 @@ def catch_up(tx: Any) -> bool:
     return len(found) == BATCH
 
 
-def refresh(tx: Any, position: int, record: Record) -> None:
+def refresh(tx: Asks, position: int, record: Record) -> None:
     """Index a rewritten record anew, if it was indexed."""
     if position <= tx.execute(Q["words_cursor"]).fetchone()[0]:
         tx.execute(Q["forget_words"], (position,))
         tx.execute(Q["index_words"], (position, content(record)))
 
 
-def forget(tx: Any, positions: Sequence[int]) -> None:
+def forget(tx: Asks, positions: Sequence[int]) -> None:
     """Drop records from the index."""
     for position in positions:
         tx.execute(Q["forget_words"], (position,))

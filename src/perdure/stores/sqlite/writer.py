@@ -16,6 +16,7 @@ import apsw
 from perdure.core.errors import PerdureError, StoreClosed, StorePoisoned
 from perdure.ports.store import KeyTaken
 from perdure.stores.sqlite.connection import connect, translate
+from perdure.stores.sqlite.sql import Asks
 from perdure.waiting import Ticket, blocking, deliver_all
 
 MAX_BATCH: Final = 256
@@ -26,7 +27,7 @@ Operation = Callable[["Transaction"], Any]
 class Transaction:
     """What an operation writes through: the connection, and the feed positions of this transaction."""
 
-    def __init__(self, connection: apsw.Connection, position: int) -> None:
+    def __init__(self, connection: Asks, position: int) -> None:
         self.execute = connection.execute
         self.position = position
 
@@ -84,7 +85,7 @@ class Writer:
                     self._commit_batch()
 
     def _take(self) -> list[tuple[Operation, Ticket[Any], bool]]:
-        batch = []
+        batch: list[tuple[Operation, Ticket[Any], bool]] = []
         while self._queue and len(batch) < MAX_BATCH:
             batch.append(self._queue.popleft())
         return batch
@@ -117,8 +118,8 @@ class Writer:
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            row = connection.execute(self._position_sql).fetchone()
-            transaction = Transaction(connection, row[0])  # type: ignore[index]  # an aggregate always answers
+            asks: Asks = connection
+            transaction = Transaction(asks, asks.execute(self._position_sql).fetchone()[0])
             outcomes = [self._run(transaction, operation, ticket, guarded) for operation, ticket, guarded in batch]
             connection.execute("COMMIT")
         except BaseException:
@@ -157,12 +158,11 @@ class Writer:
 
     def _heal(self, connection: apsw.Connection) -> None:
         """After a failed fsync the log in the page cache may not be on disk: rewrite all of it into the file first."""
-        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # type: ignore[misc]
+        asks: Asks = connection
+        busy, _, _ = asks.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             connection.close()
-            raise StorePoisoned(
-                f"{self._path} cannot be checkpointed while others read it; try again", path=self._path
-            )
+            raise StorePoisoned(f"{self._path} cannot be checkpointed while others read it; try again", path=self._path)
         self._poisoned = None
 
     def _poison(self, failure: PerdureError) -> None:

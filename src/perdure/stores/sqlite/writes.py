@@ -1,7 +1,7 @@
 """The operations that change the file. Each runs inside the writer's transaction and checks before it writes."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound, PruneRefused, VersionConflict
 from perdure.core.session import budget
@@ -9,10 +9,11 @@ from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.record import Record
 from perdure.core.session.write import Checkpoint
-from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Row, Segment, Snapshot, Stored
+from perdure.ports.store import Commit, Head, KeyTaken, KeyUse, Remembered, Row, Segment, Snapshot, Stored
 from perdure.stores.packing import deflate, pack
 from perdure.stores.sqlite import rows, words
 from perdure.stores.sqlite.sql import QUERIES as Q
+from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction
 
 KEPT_SNAPSHOTS: Final = 16
@@ -21,9 +22,10 @@ KEPT_SNAPSHOTS: Final = 16
 
 def append(tx: Transaction, commits: Sequence[tuple[Commit, bytes]]) -> int:
     """All commits, each checked first: key, version, accounts. The bodies were packed before the lock was taken."""
-    for commit, body in commits:
+    for commit, _ in commits:
         if commit.key is not None:
             _refuse_known_key(tx, commit.key)
+    for commit, body in commits:
         no = _create(tx, commit) if commit.creates else _advance(tx, commit)
         for move in commit.accounts:
             _move_account(tx, move)
@@ -38,7 +40,7 @@ def _refuse_known_key(tx: Transaction, use: KeyUse) -> None:
         raise KeyTaken(found)
 
 
-def remembered(tx: Any, scope: int, use: KeyUse) -> Remembered | None:
+def remembered(tx: Asks, scope: int, use: KeyUse) -> Remembered | None:
     """What a key stands for, seen from any connection."""
     found = tx.execute(Q["key"], (scope, use.principal, use.key)).fetchone()
     if found is None:
@@ -48,8 +50,7 @@ def remembered(tx: Any, scope: int, use: KeyUse) -> Remembered | None:
 
 def _create(tx: Transaction, commit: Commit) -> int:
     row = commit.row
-    if tx.execute(Q["place"], (raw(row.session),)).fetchone() is not None:
-        raise AlreadyExists(f"session {row.session} exists already; choose another id", session=row.session)
+    _refuse_taken(tx, row.session)
     for segment in commit.segments:
         if _no(tx, segment.source) is None:
             raise NotFound(f"session {segment.source} is gone; nothing to branch from", session=segment.source)
@@ -59,6 +60,11 @@ def _create(tx: Transaction, commit: Commit) -> int:
     if commit.anchor is not None:
         tx.execute(Q["anchor"], (*commit.anchor, no))
     return no
+
+
+def _refuse_taken(tx: Transaction, session: SessionId) -> None:
+    if _no(tx, session) is not None:
+        raise AlreadyExists(f"session {session} exists already; choose another id", session=session)
 
 
 def _advance(tx: Transaction, commit: Commit) -> int:
@@ -101,9 +107,7 @@ def stale(session: SessionId, expected: int, place: tuple[int, int] | None) -> N
 
 def _store_record(tx: Transaction, no: int, commit: Commit, body: bytes) -> None:
     record = commit.record
-    tx.execute(
-        Q["insert_record"], (tx.next_position(), no, record.first, record.last, commit.row.digest, body)
-    )
+    tx.execute(Q["insert_record"], (tx.next_position(), no, record.first, record.last, commit.row.digest, body))
     if commit.key is not None:
         scope = 0 if commit.key.session is None else no
         key = commit.key
@@ -131,12 +135,10 @@ def _rewrite(tx: Transaction, no: int, record: Record) -> None:
 
 def _move_account(tx: Transaction, move: AccountMove) -> None:
     changed = budget.apply(read_account(tx, move.account) or Account(), move)
-    tx.execute(
-        Q["save_account"], (move.account, changed.cap, changed.spent, changed.reserved, int(changed.paused))
-    )
+    tx.execute(Q["save_account"], (move.account, changed.cap, changed.spent, changed.reserved, int(changed.paused)))
 
 
-def read_account(tx: Any, account: str) -> Account | None:
+def read_account(tx: Asks, account: str) -> Account | None:
     """An account, seen from any connection."""
     found = tx.execute(Q["account"], (account,)).fetchone()
     return Account(cap=found[0], spent=found[1], reserved=found[2], paused=bool(found[3])) if found else None
@@ -200,6 +202,24 @@ def adopt(tx: Transaction, session: SessionId, copies: Sequence[tuple[Stored, by
         record = stored.record
         values = (tx.next_position(), no, record.first, record.last, stored.digest, body)
         tx.execute(Q["copy_record"], values)
+
+
+def bring(tx: Transaction, head: Head, brought: Iterable[Stored], snapshot: Snapshot | None) -> None:
+    """A whole session from elsewhere. Inherited records are copies: the feed has told of them where they were made."""
+    row = head.row
+    _refuse_taken(tx, row.session)
+    no: int = tx.execute(Q["create"], rows.create_values(row)).fetchone()[0]
+    _insert_segments(tx, no, head.segments)
+    _insert_labels(tx, no, row)
+    if head.anchor_digest is not None:
+        tx.execute(Q["anchor"], (head.anchor_version, head.anchor_digest, no))
+    own = raw(row.session)
+    for stored in brought:
+        record = stored.record
+        statement = Q["insert_record" if record.origin == own else "copy_record"]
+        tx.execute(statement, (tx.next_position(), no, record.first, record.last, stored.digest, pack(record)))
+    if snapshot is not None:
+        _save_snapshot(tx, no, snapshot)
 
 
 def repoint(tx: Transaction, session: SessionId, segments: tuple[Segment, ...]) -> None:

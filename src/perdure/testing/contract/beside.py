@@ -68,6 +68,17 @@ class Snapshots:
         assert await store.snapshot(made.session, BEYOND) is None
         await store.drop_snapshots(make.create().session, 0)
 
+    async def test_all_snapshots_are_told_oldest_first(self, store: Store, make: Builder) -> None:
+        made = make.create()
+        log = [made, *grow(make, made, 4)]
+        await put(store, *log)
+        for item in (log[3], log[1], log[4]):
+            await store.save_snapshot(made.session, item.snapshot)
+        told = await store.snapshots(made.session)
+        assert told[-1] == log[4].snapshot
+        assert [item for item in (log[1].snapshot, log[3].snapshot, log[4].snapshot) if item in told] == list(told)
+        assert await store.snapshots(make.create().session) == ()
+
     async def test_snapshots_of_one_session_are_not_those_of_another(self, store: Store, make: Builder) -> None:
         one, two = make.create(title="one"), make.create(title="two")
         await put(store, one, two)
@@ -113,6 +124,30 @@ class Checkpoints:
         await put(store, made, marked, make.append(marked, said("pinned"), checkpoints=(changed,)))
         assert await store.checkpoints(made.session) == (changed,)
         assert await store.checkpoint(taken.id) == (made.session, changed)
+
+    async def test_a_rebuilt_checkpoint_takes_the_place_of_the_old_one(self, store: Store, make: Builder) -> None:
+        made = make.create()
+        marked = make.append(made, make.mark("first"), said("between"), make.mark("second"))
+        await put(store, made, marked)
+        first, second = marked.commit.checkpoints
+        rebuilt = replace(first, full=True, base=None, payload=b"rebuilt", payload_sha=b"\1" * 32)
+        feed, head = await store.changes(0, BEYOND), await store.head(made.session)
+        await store.save_checkpoints(made.session, [rebuilt])
+        assert await store.checkpoints(made.session) == (rebuilt, second)
+        assert (await store.changes(0, BEYOND), await store.head(made.session)) == (feed, head)
+
+    async def test_rebuilding_does_not_bring_a_checkpoint_back(
+        self, store: Store, make: Builder, ambient: FixedAmbient
+    ) -> None:
+        made = make.create()
+        marked = make.append(made, make.mark())
+        (gone,) = marked.commit.checkpoints
+        await put(store, made, marked, make.append(marked, dropped_checkpoints=(gone.id,)))
+        await store.save_checkpoints(made.session, [gone])
+        assert await store.checkpoint(gone.id) is None
+        await store.erase(made.session, ambient.now())
+        await store.save_checkpoints(made.session, [gone])
+        assert await store.checkpoint(gone.id) is None
 
     async def test_a_dropped_checkpoint_is_gone(self, store: Store, make: Builder) -> None:
         made = make.create()

@@ -79,6 +79,20 @@ class Branching:
         await store.append([parent.commit, branch.commit])
         assert [head.row.session for head in await store.dependents(parent.session)] == [branch.session]
 
+    async def test_a_branch_of_a_pruned_log_inherits_its_anchor(self, store: Store, make: Builder) -> None:
+        parent = make.create()
+        second = make.append(parent)
+        await put(store, parent, second)
+        await store.prune(parent.session, 1, parent.digest, parent.snapshot)
+        branch = make.branch(second, anchor=(1, parent.digest), snapshot=parent.snapshot)
+        await put(store, branch)
+        head = await store.head(branch.session)
+        assert head is not None
+        assert (head.anchor_version, head.anchor_digest) == (1, parent.digest)
+        assert head.segments == branch.segments
+        await store.drop_snapshots(branch.session, 0)
+        assert await store.snapshot(branch.session, BEYOND) == parent.snapshot
+
     async def test_a_branch_from_a_session_that_is_gone_is_refused(
         self, store: Store, make: Builder, ambient: FixedAmbient
     ) -> None:

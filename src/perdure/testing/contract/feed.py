@@ -227,8 +227,10 @@ class Closing:
             "remembered",
             "repoint",
             "run",
+            "save_checkpoints",
             "save_snapshot",
             "snapshot",
+            "snapshots",
         ],
     )
     async def test_a_closed_store_says_that_it_is_closed(self, store: Store, make: Builder, asked: str) -> None:
@@ -248,6 +250,7 @@ class Closing:
             "prune": (made.session, 1, b"", Snapshot(1, b"", b"")),
             "remembered": (key_use("k"),),
             "repoint": (made.session, ()),
+            "save_checkpoints": (made.session, []),
             "save_snapshot": (made.session, made.snapshot),
             "snapshot": (made.session, 1),
         }

@@ -46,7 +46,7 @@ async def everything(
             await store.head(item.session),
             await records_of(store, item),
             await store.checkpoints(item.session),
-            await store.snapshot(item.session, BEYOND),
+            await store.snapshots(item.session),
             await store.dependents(item.session),
         )
         for item in sessions

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from perdure.core.errors import BranchRefused, Invalid, NotFound, PruneRefused
 from perdure.core.session import record
+from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Query, Snapshot, Store
 from perdure.testing.ambient import FixedAmbient
 from perdure.testing.building import Builder, Made, key_use, said
@@ -203,11 +204,60 @@ class Rewriting:
         assert await names(store, text="secret") == []
         assert await names(store, text="kept") == [made.session]
 
+    async def test_a_rewrite_forgets_every_cached_state_that_may_hold_the_content(
+        self, store: Store, make: Builder
+    ) -> None:
+        made = make.create()
+        log = [made, *grow(make, made, 3)]
+        branch = make.branch(log[2])
+        last = log[-1]
+        await put(store, *log, branch)
+        for item in (*log, branch):
+            await store.save_snapshot(item.session, item.snapshot)
+        blanked = record.redact(log[1].commit.record, frozenset({2}))
+        fresh = make.append(last, said("redacted"), rewrites=(blanked,), snapshot=Snapshot(4, b"fresh", b"\1" * 32))
+        await put(store, fresh)
+        kept = await store.snapshots(made.session)
+        assert [item for item in kept if item.version > 1] == [fresh.commit.snapshot]
+        assert await store.snapshots(branch.session) == ()
+
+    async def test_a_rewrite_blanks_every_checkpoint_that_may_hold_the_content(
+        self, store: Store, make: Builder
+    ) -> None:
+        made = make.create()
+        early = make.append(made, make.mark("early"))
+        secret = make.append(early, said("secret"))
+        late = make.append(secret, make.mark("late"))
+        branch = make.branch(late)
+        inherited = make.append(branch, make.mark("inherited"))
+        await put(store, made, early, secret, late, branch, inherited)
+        blanked = record.redact(secret.commit.record, frozenset({secret.version}))
+        await put(store, make.append(late, said("redacted"), rewrites=(blanked,)))
+        found = [*await store.checkpoints(made.session), *await store.checkpoints(branch.session)]
+        given = [item.commit.checkpoints[0] for item in (early, late, inherited)]
+        assert found == [given[0], *map(_blank, given[1:])]
+
+    async def test_a_rewrite_leaves_strangers_alone(self, store: Store, make: Builder) -> None:
+        made, stranger = make.create(said("secret")), make.create()
+        marked = make.append(stranger, make.mark())
+        await put(store, made, stranger, marked)
+        await store.save_snapshot(stranger.session, marked.snapshot)
+        before = (await everything(store, [stranger]))[stranger.session]
+        blanked = record.redact(made.commit.record, frozenset({2}))
+        await put(store, make.append(made, rewrites=(blanked,)))
+        assert (await everything(store, [stranger]))[stranger.session] == before
+
     async def test_rewriting_what_is_not_there_is_refused(self, store: Store, make: Builder) -> None:
         made = make.create(said("a"))
         astray = replace(made.commit.record, first=2)
         await put(store, made)
+        await store.save_snapshot(made.session, made.snapshot)
         before = await everything(store, [made])
         with pytest.raises(NotFound):
             await store.append([make.append(made, rewrites=(astray,)).commit])
         assert await everything(store, [made]) == before
+
+
+def _blank(checkpoint: Checkpoint) -> Checkpoint:
+    """What is left of a checkpoint until it is rebuilt."""
+    return replace(checkpoint, full=True, base=None, payload=b"", payload_sha=b"", state_sha=b"")

@@ -1,0 +1,106 @@
+"""Turns and events as people read them. Redacted content is marked as such, never guessed at."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from perdure.core.session.event import Event
+from perdure.core.session.transcript import ToolCall, Turn
+from perdure.core.session.turns import Message, ToolAsked, TurnInterrupted
+from perdure.edge.cli import output
+from perdure.edge.cli.documents import spell
+from perdure.edge.cli.text import clean, day_and_time, one_line
+
+REDACTED = "[redacted]"
+_LINE = 120
+_STATUS_STYLES = {"finished": "dim", "open": "yellow", "interrupted": "red", "rolled_back": "dim", "aside": "dim"}
+
+
+def show_turn(console: Console, turn: Turn) -> None:
+    """One turn: who said what, each tool call with its result, how it ended."""
+    name = turn.status if turn.number is None else f"turn {turn.number} · {turn.status}"
+    head = f"{name} · {day_and_time(turn.at)} · versions {turn.first}–{turn.last}"
+    console.print(Text(head, style=_STATUS_STYLES.get(turn.status, "")))
+    calls = {call.call: call for call in turn.calls}
+    for event in turn.events:
+        _show_part(console, event, calls)
+    console.print()
+
+
+def _show_part(console: Console, event: Event, calls: dict[str, ToolCall]) -> None:
+    data = event.data
+    match data:
+        case Message():
+            said = REDACTED if event.redacted else content_text(data.content)
+            role = "message" if event.redacted else data.role
+            style = output.ROLE_STYLES.get(data.role, "bold")
+            output.labelled(console, role, said, style=style, body_style="dim" if event.redacted else "")
+        case ToolAsked():
+            call = calls.get(event.target or "")
+            if call is not None:
+                said, style = (REDACTED, "dim") if event.redacted else _call_text(call)
+                output.labelled(console, "tool", said, style="bold yellow", body_style=style)
+        case TurnInterrupted():
+            output.labelled(console, "ended", _interruption(data), style="bold red")
+        case _:
+            pass
+
+
+def content_text(content: Any) -> str:
+    """What was said, as text: plain, or the text blocks with the rest as JSON."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(
+            block["text"] if isinstance(block, dict) and isinstance(block.get("text"), str) else spell(block)
+            for block in content
+        )
+    return spell(content)
+
+
+def _call_text(call: ToolCall) -> tuple[str, str]:
+    asked = f"{call.name}({arguments_text(call.arguments)})"
+    if not call.done:
+        return f"{asked} → no result", "yellow"
+    if call.error is not None:
+        return f"{asked} → error: {call.error}", "red"
+    return f"{asked} → {content_text(call.result)}", ""
+
+
+def arguments_text(arguments: Any) -> str:
+    """Arguments as one would write them in a call."""
+    if isinstance(arguments, dict):
+        return ", ".join(f"{key}={spell(value)}" for key, value in arguments.items())
+    return "" if arguments is None else spell(arguments)
+
+
+def _interruption(data: TurnInterrupted) -> str:
+    said = f"interrupted ({data.reason or 'no reason given'})"
+    for call in data.unfinished:
+        key = f" under the key {call.key}" if call.key else ""
+        said += (
+            f"\nretry {call.name or call.call}{key}" if call.started else f"\nnever started: {call.name or call.call}"
+        )
+    return said
+
+
+def event_line(console: Console, event: Event) -> None:
+    """One event on one line."""
+    content = REDACTED if event.redacted else _summary(event)
+    line = Text(day_and_time(event.at), style="dim")
+    line.append(f"  {event.session}", style="dim")
+    line.append(f"  {event.version:>5}  ")
+    line.append(clean(event.kind), style="bold")
+    line.append(f"  {content}" if content else "")
+    console.print(line, soft_wrap=not console.is_terminal, overflow="ellipsis", no_wrap=True)
+
+
+def _summary(event: Event) -> str:
+    from perdure.core.session import codec
+
+    data = event.data
+    if isinstance(data, Message):
+        return one_line(f"{data.role}: {content_text(data.content)}", _LINE)
+    document = codec.decode(codec.encode_struct(data))
+    return one_line(spell(document), _LINE) if document else ""

@@ -1,0 +1,145 @@
+"""Files on the disk of this machine: `ports.files` with the system's calls, and the lines of a file to import.
+
+Invariant: when a write returns, the bytes and the name of the file are on disk.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, TypeVar
+
+from perdure.core.errors import BadExport, DiskFull, NotFound, PerdureError, ReadOnly, WorldError
+from perdure.core.session.jsonl import MAX_LINE
+from perdure.waiting import blocking
+
+T = TypeVar("T")
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR})
+_NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
+
+
+class DiskFiles:
+    """`perdure.ports.files.Files` on this machine's disk."""
+
+    async def size(self, path: str) -> int | None:
+        """How many bytes a file has, or None."""
+
+        def ask() -> int | None:
+            try:
+                return os.stat(path).st_size
+            except FileNotFoundError:
+                return None
+
+        return await _off_loop(path, ask)
+
+    async def read(self, path: str, start: int, length: int) -> bytes:
+        """Bytes from a place on."""
+
+        def ask() -> bytes:
+            with open(path, "rb") as file:
+                file.seek(start)
+                return file.read(length)
+
+        return await _off_loop(path, ask)
+
+    async def append(self, path: str, at: int, data: bytes) -> None:
+        """Cut the file to `at` bytes and write `data` behind them."""
+        await _off_loop(path, lambda: _append(path, at, data))
+
+    async def replace(self, path: str, chunks: AsyncIterator[bytes]) -> None:
+        """Write a file beside the old one and let it take its name."""
+        path = await _off_loop(path, lambda: os.path.realpath(path))
+        draft = f"{path}.writing"
+        try:
+            await _off_loop(draft, lambda: _append(draft, 0, b""))
+            written = 0
+            async for chunk in chunks:
+                await _off_loop(draft, lambda at=written, data=chunk: _write(draft, at, data))  # type: ignore[misc]
+                written += len(chunk)
+            await _off_loop(path, lambda: _rename(draft, path))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(draft)
+            raise
+
+
+def lines(path: str) -> Iterator[bytes]:
+    """The lines of a file; one that is longer than any line of an export comes in pieces, and is refused as such."""
+    with _translated(path), open(path, "rb") as file:
+        while line := file.readline(MAX_LINE + 2):
+            yield line
+
+
+async def _off_loop(path: str, work: Callable[[], T]) -> T:
+    """Do blocking work: on this thread when it may block, on another one when an event loop runs here."""
+    with _translated(path):
+        if blocking():
+            return work()
+        import asyncio
+
+        return await asyncio.to_thread(work)
+
+
+def _append(path: str, at: int, data: bytes) -> None:
+    fresh = not os.path.exists(path)
+    with open(path, "ab") as file:
+        if os.fstat(file.fileno()).st_size < at:
+            raise BadExport(f"{path} was cut while it was being written; let nobody else write to it", path=path)
+        try:
+            file.truncate(at)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            # What a failed sync left in memory may never reach the disk: it must not be taken for written.
+            with suppress(OSError):
+                os.truncate(path, at)
+            raise
+    if fresh:
+        _sync_folder(path)
+
+
+def _write(path: str, at: int, data: bytes) -> None:
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def _rename(draft: str, path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.chmod(draft, stat.S_IMODE(os.stat(path).st_mode))
+    with open(draft, "r+b") as file:
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    _sync_folder(path)
+
+
+def _sync_folder(path: str) -> None:
+    if os.name != "posix":
+        return
+    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    """The system's errors as perdure's."""
+    try:
+        yield
+    except OSError as error:
+        raise _translate(error, path) from error
+
+
+def _translate(error: OSError, path: str) -> PerdureError:
+    if error.errno in _FULL:
+        return DiskFull(f"no space left for {path}; free some and try again", path=path)
+    if error.errno in _FORBIDDEN:
+        return ReadOnly(f"{path} cannot be opened or written ({error.strerror}); check its permissions", path=path)
+    if error.errno in _NOWHERE:
+        return NotFound(f"{path} or its folder does not exist; check the path", path=path)
+    return WorldError(f"{path}: {error}; check the disk and try again", path=path)

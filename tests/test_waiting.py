@@ -1,0 +1,425 @@
+"""Waiting: one code path for tasks and threads, nobody forgotten, nobody overtaken."""
+
+import asyncio
+from collections.abc import Callable
+from threading import Barrier, Event, Thread
+from typing import Any
+
+import pytest
+
+from perdure.waiting import Bell, Lane, Ticket, blocking, deliver_all, drive
+
+PATIENCE = 60
+
+
+def start(work: Callable[[], Any]) -> Thread:
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def join(*threads: Thread) -> None:
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+async def turns(count: int = 5) -> None:
+    """Let every ready task run a few times."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+# ── drive ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_drive_runs_a_coroutine_to_its_value() -> None:
+    async def work() -> int:
+        return 42
+
+    assert drive(work()) == 42
+
+
+def test_drive_raises_what_the_coroutine_raises_and_leaves_blocking_mode() -> None:
+    async def work() -> None:
+        assert blocking()
+        raise LookupError("inside")
+
+    with pytest.raises(LookupError, match="inside"):
+        drive(work())
+    assert not blocking()
+
+
+def test_blocking_mode_belongs_to_one_thread() -> None:
+    seen: list[bool] = []
+
+    async def work() -> None:
+        join(start(lambda: seen.append(blocking())))
+        seen.append(blocking())
+
+    drive(work())
+    assert seen == [False, True]
+
+
+def test_drives_nest() -> None:
+    async def inner() -> bool:
+        return blocking()
+
+    async def outer() -> tuple[bool, bool]:
+        return drive(inner()), blocking()
+
+    assert drive(outer()) == (True, True)
+    assert not blocking()
+
+
+def test_drive_refuses_a_coroutine_that_needs_an_event_loop() -> None:
+    closed: list[bool] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            closed.append(True)
+
+    with pytest.raises(RuntimeError, match="event loop"):
+        drive(work())
+    assert closed == [True]
+    assert not blocking()
+
+
+# ── tickets ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_delivered_ticket_is_had_at_once() -> None:
+    ticket: Ticket[str] = Ticket()
+    ticket.deliver("here")
+
+    async def work() -> str:
+        return await ticket
+
+    assert drive(work()) == "here"
+    assert asyncio.run(work()) == "here"
+    assert ticket.wait() is True
+
+
+def test_a_failed_ticket_raises_for_everyone() -> None:
+    ticket: Ticket[str] = Ticket()
+    ticket.fail(LookupError("broken"))
+
+    async def work() -> str:
+        return await ticket
+
+    for _ in range(2):
+        with pytest.raises(LookupError, match="broken"):
+            drive(work())
+
+
+def test_none_is_a_result_like_any_other() -> None:
+    ticket: Ticket[None] = Ticket()
+    ticket.deliver(None)
+    assert ticket.done
+    ticket.result()
+
+
+def test_a_thread_waits_for_a_ticket_from_another_thread() -> None:
+    ticket: Ticket[str] = Ticket()
+    got: list[str] = []
+
+    async def work() -> None:
+        got.append(await ticket)
+
+    waiting = [start(lambda: drive(work())) for _ in range(4)]
+    ticket.deliver("here")
+    join(*waiting)
+    assert got == ["here"] * 4
+
+
+def test_a_wait_that_times_out_says_so_and_a_later_delivery_is_harmless() -> None:
+    ticket: Ticket[int] = Ticket()
+    assert ticket.wait(0) is False
+    ticket.deliver(1)
+    assert ticket.wait(0) is True
+    assert ticket.result() == 1
+
+
+async def test_a_task_waits_for_a_ticket_from_a_thread() -> None:
+    ticket: Ticket[str] = Ticket()
+
+    async def work() -> str:
+        return await ticket
+
+    tasks = [asyncio.ensure_future(work()) for _ in range(3)]
+    await turns()
+    thread = start(lambda: ticket.deliver("here"))
+    assert await asyncio.gather(*tasks) == ["here"] * 3
+    join(thread)
+
+
+async def test_a_cancelled_task_stops_waiting_and_the_others_still_get_theirs() -> None:
+    ticket: Ticket[str] = Ticket()
+
+    async def work() -> str:
+        return await ticket
+
+    leaving, staying = asyncio.ensure_future(work()), asyncio.ensure_future(work())
+    await turns()
+    leaving.cancel()
+    ticket.deliver("here")
+    assert await staying == "here"
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+
+
+def test_one_ticket_serves_tasks_of_several_loops_and_plain_threads() -> None:
+    ticket: Ticket[str] = Ticket()
+    ready = Barrier(4, timeout=PATIENCE)
+    got: list[str] = []
+
+    async def on_a_loop() -> None:
+        task = asyncio.ensure_future(take())
+        await turns()
+        ready.wait()
+        got.append(await task)
+
+    async def take() -> str:
+        return await ticket
+
+    def on_a_thread() -> None:
+        ready.wait()
+        got.append(drive(take()))
+
+    threads = [start(lambda: asyncio.run(on_a_loop())) for _ in range(2)]
+    threads.append(start(on_a_thread))
+    ready.wait()
+    ticket.deliver("here")
+    join(*threads)
+    assert got == ["here"] * 3
+
+
+def test_delivering_to_a_loop_that_has_closed_is_harmless() -> None:
+    ticket: Ticket[str] = Ticket()
+
+    async def wait_in_vain() -> None:
+        async def work() -> str:
+            return await ticket
+
+        task = asyncio.ensure_future(work())
+        await turns()
+        task.cancel()
+
+    asyncio.run(wait_in_vain())
+    ticket.deliver("late")
+    assert ticket.result() == "late"
+
+
+async def test_many_tickets_are_delivered_together() -> None:
+    tickets: list[Ticket[int]] = [Ticket() for _ in range(5)]
+
+    async def take(ticket: Ticket[int]) -> int:
+        return await ticket
+
+    tasks = [asyncio.ensure_future(take(ticket)) for ticket in tickets]
+    await turns()
+    refused = LookupError("third")
+    results = [(ticket, index, refused if index == 2 else None) for index, ticket in enumerate(tickets)]
+    join(start(lambda: deliver_all(results)))
+    assert await asyncio.gather(*tasks, return_exceptions=True) == [0, 1, refused, 3, 4]
+
+
+# ── lanes ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_lane_lets_one_in_at_a_time() -> None:
+    lane = Lane()
+    inside: list[int] = []
+    most: list[int] = []
+
+    async def work(number: int) -> None:
+        async with lane:
+            inside.append(number)
+            most.append(len(inside))
+            await turns(2)
+            inside.remove(number)
+
+    await asyncio.gather(*(work(number) for number in range(20)))
+    assert max(most) == 1
+    assert lane.idle
+
+
+async def test_a_lane_serves_in_order_of_arrival() -> None:
+    lane = Lane()
+    served: list[int] = []
+
+    async def work(number: int) -> None:
+        async with lane:
+            await turns(1)
+            served.append(number)
+
+    await asyncio.gather(*(work(number) for number in range(20)))
+    assert served == list(range(20))
+
+
+async def test_whoever_comes_back_queues_behind_those_who_wait() -> None:
+    lane = Lane()
+    served: list[str] = []
+
+    async def work(name: str) -> None:
+        for _ in range(3):
+            async with lane:
+                await turns(1)
+                served.append(name)
+
+    await asyncio.gather(work("a"), work("b"))
+    assert served == ["a", "b"] * 3
+
+
+async def test_a_lane_is_free_again_after_an_error() -> None:
+    lane = Lane()
+    with pytest.raises(LookupError):
+        async with lane:
+            raise LookupError("inside")
+    assert lane.idle
+    async with lane:
+        assert not lane.idle
+
+
+async def test_a_cancelled_waiter_gives_up_its_place() -> None:
+    lane = Lane()
+    served: list[str] = []
+
+    async def work(name: str) -> None:
+        async with lane:
+            served.append(name)
+
+    async with lane:
+        tasks = {name: asyncio.ensure_future(work(name)) for name in ("first", "second", "third")}
+        await turns()
+        tasks["second"].cancel()
+        await turns()
+    await asyncio.gather(*tasks.values(), return_exceptions=True)
+    assert served == ["first", "third"]
+    assert lane.idle
+
+
+async def test_a_waiter_cancelled_just_as_it_was_let_in_passes_the_lane_on() -> None:
+    lane = Lane()
+    served: list[str] = []
+
+    async def work(name: str) -> None:
+        async with lane:
+            served.append(name)
+
+    await lane.__aenter__()
+    first, second = asyncio.ensure_future(work("first")), asyncio.ensure_future(work("second"))
+    await turns()
+    await lane.__aexit__()
+    first.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert served == ["second"]
+    assert lane.idle
+
+
+async def test_cancelling_everyone_leaves_the_lane_free() -> None:
+    lane = Lane()
+
+    async def work() -> None:
+        async with lane:
+            await asyncio.Event().wait()
+
+    tasks = [asyncio.ensure_future(work()) for _ in range(10)]
+    await turns()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert lane.idle
+
+
+def test_a_lane_keeps_threads_apart() -> None:
+    lane = Lane()
+    counted = [0]
+
+    async def work() -> None:
+        for _ in range(200):
+            async with lane:
+                seen = counted[0]
+                counted[0] = seen + 1
+
+    join(*[start(lambda: drive(work())) for _ in range(4)])
+    assert counted == [800]
+    assert lane.idle
+
+
+def test_threads_and_tasks_share_a_lane() -> None:
+    lane = Lane()
+    counted = [0]
+
+    async def work() -> None:
+        for _ in range(50):
+            async with lane:
+                seen = counted[0]
+                if not blocking():
+                    await asyncio.sleep(0)
+                counted[0] = seen + 1
+
+    async def several() -> None:
+        await asyncio.gather(*(work() for _ in range(4)))
+
+    join(start(lambda: asyncio.run(several())), *[start(lambda: drive(work())) for _ in range(3)])
+    assert counted == [350]
+    assert lane.idle
+
+
+def test_a_thread_that_waits_is_let_in_by_a_task_that_leaves() -> None:
+    lane = Lane()
+    entered, waiting = Event(), Event()
+    order: list[str] = []
+
+    async def task_side() -> None:
+        async with lane:
+            entered.set()
+            assert await asyncio.to_thread(waiting.wait, PATIENCE)
+            order.append("task")
+
+    async def thread_side() -> None:
+        waiting.set()
+        async with lane:
+            order.append("thread")
+
+    loop = start(lambda: asyncio.run(task_side()))
+    assert entered.wait(PATIENCE)
+    join(start(lambda: drive(thread_side())), loop)
+    assert order == ["task", "thread"]
+
+
+# ── bells ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_ring_between_listening_and_waiting_is_not_missed() -> None:
+    bell = Bell()
+    heard = bell.heard()
+    bell.ring()
+    await bell.wait(heard, PATIENCE)
+    assert bell.heard() == heard + 1
+
+
+async def test_a_ring_wakes_every_task_that_waits() -> None:
+    bell = Bell()
+    tasks = [asyncio.ensure_future(bell.wait(bell.heard(), PATIENCE)) for _ in range(3)]
+    await turns()
+    join(start(bell.ring))
+    await asyncio.gather(*tasks)
+
+
+def test_a_ring_wakes_a_thread_that_waits() -> None:
+    bell = Bell()
+    heard = bell.heard()
+    waiting = [start(lambda: drive(bell.wait(heard, PATIENCE))) for _ in range(3)]
+    bell.ring()
+    join(*waiting)
+
+
+async def test_waiting_for_a_silent_bell_ends_quietly() -> None:
+    bell = Bell()
+    await bell.wait(bell.heard(), 0)
+    join(start(lambda: drive(bell.wait(bell.heard(), 0))))
+    assert bell.heard() == 0

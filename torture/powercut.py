@@ -1,0 +1,124 @@
+"""Power cuts (R1): a kill leaves the page cache alive, so what was never synced would survive it; here it does not.
+
+A run of the library is recorded write by write and sync by sync; then the store is put together as a disk might hold
+it if the power had failed at some moment, and the checker must find every acknowledgement given before that moment.
+`python -m torture.powercut SEED CUTS [--plant no-sync]`.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import perdure
+from perdure.stores.sqlite import connection
+from torture.checker import check
+from torture.disk import Disk, Recorder
+from torture.lane import Lane, plainly
+from torture.ledger import Ledger
+from torture.line import Line, Task, read
+
+WAL_PAGES = 60
+"""Checkpoints come this often while recording, so that cuts fall into them and into a log that starts over."""
+
+
+class Script:
+    """Speaks like a worker's `Voice`, into the recording."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def say(self, do: str, **facts: Any) -> None:
+        """One line, at its place among the writes."""
+        self._recorder.said(msgspec.json.encode(Line(do=do, **facts)))
+
+
+def record(store: Path, seed: int, recorder: Recorder) -> None:
+    """Open, work with two threads, close; three times over."""
+    connection.WAL_PAGES = WAL_PAGES  # type: ignore[misc]
+    own: tuple[str, ...] = ()
+    for life in range(3):
+        task = Task(name=f"p{life}", store=str(store), seed=f"{seed}/{life}", lanes=2, steps=25, own=own)
+        with perdure.open(store) as db:
+            lanes = [Lane(task, number, db, Script(recorder), blocking=True) for number in range(task.lanes)]  # type: ignore[arg-type]
+            work_together(lanes)
+            own = tuple(row.session for row in db.find(limit=9, tags=("torture",)).items if row.parent is None)[:2]
+
+
+def work_together(lanes: list[Lane]) -> None:
+    """Each lane on a thread of its own; the first failure is raised when all have ended."""
+    failures: list[BaseException] = []
+
+    def work(lane: Lane) -> None:
+        try:
+            plainly(lane.run())
+        except BaseException as failure:  # carried to the caller's thread
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(lane,)) for lane in lanes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def cut(recorder: Recorder, seed: int, cuts: int, folder: Path) -> list[str]:
+    """Fail the power at `cuts` moments, half of them just after an acknowledgement; what was lost."""
+    rng, steps = random.Random(seed), recorder.steps
+    answers = [index for index, step in enumerate(steps) if step[0] == "said" and b'"ack"' in step[3]]
+    moments = set(rng.sample(answers, min(len(answers), cuts // 2)))
+    moments |= set(rng.sample(range(len(steps)), min(len(steps), cuts - len(moments))))
+    disk, said, problems = Disk(), [], []
+    for index, step in enumerate(steps):
+        if step[0] == "said":
+            said.append(read(step[3]))
+        else:
+            disk.play(step)
+        if index in moments:
+            problems += [f"power cut at step {index}: {found}" for found in _left(disk, said, folder / f"{index}", rng)]
+    return problems
+
+
+def _left(disk: Disk, said: list[Line], folder: Path, rng: random.Random) -> list[str]:
+    folder.mkdir()
+    disk.image(folder, rng)
+    ledger = Ledger()
+    ledger.take(said)
+    try:
+        return check(str(folder / "store.db"), ledger).problems
+    except perdure.PerdureError as error:
+        return [f"the store does not open: {type(error).__name__}: {error}"]
+    finally:
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+
+
+def main() -> int:
+    """The command line: prints how many moments were tried, exits with 1 if one of them lost something."""
+    parser = argparse.ArgumentParser(prog="python -m torture.powercut", description=__doc__)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("cuts", type=int)
+    parser.add_argument("--plant", choices=["no-sync"])
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="perdure-powercut-") as name:
+        folder = Path(name)
+        with Recorder(forget_syncs=chosen.plant == "no-sync") as recorder:
+            record(folder / "store.db", chosen.seed, recorder)
+        problems = cut(recorder, chosen.seed, chosen.cuts, folder)
+    kinds = {what: sum(step[0] == what for step in recorder.steps) for what in ("write", "sync", "delete", "folder")}
+    print(f"{chosen.cuts} power cuts, {kinds}")
+    for problem in problems[:10]:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

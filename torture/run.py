@@ -1,0 +1,110 @@
+"""The run: stores one after the other, rounds from the seed, until enough has been killed or the time is over.
+
+Invariant: the order of rounds, the modes of workers and the blows are a function of the seed; what processes do
+between two system calls is not, so a replay tells the same story with other pauses.
+"""
+
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from torture.arena import Arena, Decks
+from torture.blows import FAULTS, KILLS, STRACE
+from torture.duel import fight
+from torture.tally import Tally
+
+PLANTS = ("early-ack", "double-apply", "no-sync")
+INSISTENCE = 6
+"""How often a blow that never fell is tried on its own before the run gives up on it."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do. `kills` None means as many as fit into `minutes`."""
+
+    seed: int
+    kills: int | None = 300
+    minutes: float = 30.0
+    quick: bool = False
+    plant: str | None = None
+    keep: bool = False
+    folder: Path | None = None
+
+
+def run(options: Options, say: Callable[[str], None]) -> Tally:
+    """Torture until done; the tally says how it went. Needs strace."""
+    tally = Tally()
+    if STRACE is None:
+        tally.problems.append("strace is missing, and with it most ways to die; install it and run again")
+        return tally
+    rng = random.Random(options.seed)
+    base = Path(tempfile.mkdtemp(prefix="perdure-torture-", dir=options.folder))
+    decks = Decks(rng)
+    number = 0
+    try:
+        while not _done(options, tally):
+            number += 1
+            _one_store(Arena(base / f"a{number}", f"a{number}", rng, decks, tally, options.plant), options, tally, say)
+        if not tally.problems and options.plant is None:
+            _insist(base, rng, decks, tally)
+    finally:
+        if tally.problems and options.keep:
+            say(f"the stores are kept in {base}")
+        else:
+            shutil.rmtree(base, ignore_errors=True)
+    _judge(options, tally)
+    return tally
+
+
+def _done(options: Options, tally: Tally) -> bool:
+    enough = options.kills is not None and tally.killed >= options.kills
+    return bool(tally.problems) or enough or tally.seconds > options.minutes * 60
+
+
+def _one_store(arena: Arena, options: Options, tally: Tally, say: Callable[[str], None]) -> None:
+    """A store from its birth to its last check."""
+    rng = arena.rng
+    arena.birth()
+    rounds = 3 if options.quick else 8
+    for index in range(rounds):
+        if _done(options, tally):
+            break
+        arena.crowd(rng.randint(2, 3))
+        if rng.random() < 0.6:
+            arena.again()
+        if index % 2:
+            arena.alone()
+        if index % 3 == 0:
+            arena.fault()
+        arena.check()
+        say(tally.progress(f"{arena.name}, round {index + 1}"))
+    if options.plant is None:
+        tally.problems += fight(arena.folder / "duel.db", 40 if options.quick else 120)
+        tally.duels += 1
+    arena.check(everything=True)
+    arena.close()
+
+
+def _insist(base: Path, rng: random.Random, decks: Decks, tally: Tally) -> None:
+    """Try every blow that never fell on stores of its own, with nothing else going on."""
+    for blow in (*KILLS, *FAULTS):
+        for attempt in range(INSISTENCE):
+            if tally.problems or blow.kind not in tally.silent():
+                break
+            name = f"last{len(tally.recoveries)}.{attempt}"
+            arena = Arena(base / name, name, rng, decks, tally, None)
+            arena.insist(blow)
+            arena.check(everything=True)
+            arena.close()
+
+
+def _judge(options: Options, tally: Tally) -> None:
+    """A run that did not do what it was asked to is a failed run, whatever it found."""
+    if options.plant is not None or tally.problems:
+        return
+    if options.kills is not None and tally.killed < options.kills:
+        tally.problems.append(f"{tally.killed} of {options.kills} kills in {options.minutes:g} minutes")
+    tally.problems += [f"never happened: {kind}" for kind in tally.silent()]
