@@ -9,7 +9,7 @@ import pytest
 
 from perdure.waiting import Bell, Lane, Ticket, blocking, deliver_all, drive
 
-PATIENCE = 60
+PATIENCE = 30
 
 
 def start(work: Callable[[], Any]) -> Thread:
@@ -28,6 +28,13 @@ async def turns(count: int = 5) -> None:
     """Let every ready task run a few times."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def finished(*tasks: asyncio.Future[None]) -> None:
+    """Wait for all, however they end; a task that was forgotten fails the test instead of hanging it."""
+    done, forgotten = await asyncio.wait(tasks, timeout=PATIENCE)
+    assert not forgotten
+    assert [task for task in done if not task.cancelled() and task.exception()] == []
 
 
 # ── drive ─────────────────────────────────────────────────────────────────────────────────────────
@@ -296,7 +303,7 @@ async def test_a_cancelled_waiter_gives_up_its_place() -> None:
         await turns()
         tasks["second"].cancel()
         await turns()
-    await asyncio.gather(*tasks.values(), return_exceptions=True)
+    await finished(*tasks.values())
     assert served == ["first", "third"]
     assert lane.idle
 
@@ -314,7 +321,7 @@ async def test_a_waiter_cancelled_just_as_it_was_let_in_passes_the_lane_on() -> 
     await turns()
     await lane.__aexit__()
     first.cancel()
-    await asyncio.gather(first, second, return_exceptions=True)
+    await finished(first, second)
     assert served == ["second"]
     assert lane.idle
 
@@ -330,7 +337,7 @@ async def test_cancelling_everyone_leaves_the_lane_free() -> None:
     await turns()
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await finished(*tasks)
     assert lane.idle
 
 

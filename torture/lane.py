@@ -7,7 +7,9 @@ The code is written once, as coroutines; against the blocking library none of th
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from inspect import isawaitable
 from typing import Any
 
@@ -252,3 +254,23 @@ def plainly(work: Coroutine[Any, Any, None]) -> None:
         return
     work.close()
     raise RuntimeError("the blocking library waited on an event loop")
+
+
+def together(lanes: Sequence[Lane]) -> None:
+    """Each lane on a thread of its own; a failure is told at once and raised when all have ended."""
+    failures: list[BaseException] = []
+
+    def work(lane: Lane) -> None:
+        try:
+            plainly(lane.run())
+        except BaseException as failure:  # raised below, in the caller's thread
+            lane.voice.say("bad", error=traceback.format_exc()[-3000:])
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(lane,)) for lane in lanes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]

@@ -2,14 +2,14 @@
 
 A run of the library is recorded write by write and sync by sync; then the store is put together as a disk might hold
 it if the power had failed at some moment, and the checker must find every acknowledgement given before that moment.
-`python -m torture.powercut SEED CUTS [--plant no-sync]`.
+`python -m torture.powercut SEED CUTS [--plant no-sync]` does it in a process of its own, as `strike` has it done.
 """
 
 import argparse
 import random
+import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ import perdure
 from perdure.stores.sqlite import connection
 from torture.checker import check
 from torture.disk import Disk, Recorder
-from torture.lane import Lane, plainly
+from torture.lane import Lane, together
 from torture.ledger import Ledger
 from torture.line import Line, Task, read
+from torture.process import ROOT, environment
 
 WAL_PAGES = 60
 """Checkpoints come this often while recording, so that cuts fall into them and into a log that starts over."""
@@ -46,27 +47,8 @@ def record(store: Path, seed: int, recorder: Recorder) -> None:
         task = Task(name=f"p{life}", store=str(store), seed=f"{seed}/{life}", lanes=2, steps=25, own=own)
         with perdure.open(store) as db:
             lanes = [Lane(task, number, db, Script(recorder), blocking=True) for number in range(task.lanes)]  # type: ignore[arg-type]
-            work_together(lanes)
+            together(lanes)
             own = tuple(row.session for row in db.find(limit=9, tags=("torture",)).items if row.parent is None)[:2]
-
-
-def work_together(lanes: list[Lane]) -> None:
-    """Each lane on a thread of its own; the first failure is raised when all have ended."""
-    failures: list[BaseException] = []
-
-    def work(lane: Lane) -> None:
-        try:
-            plainly(lane.run())
-        except BaseException as failure:  # carried to the caller's thread
-            failures.append(failure)
-
-    threads = [threading.Thread(target=work, args=(lane,)) for lane in lanes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 def cut(recorder: Recorder, seed: int, cuts: int, folder: Path) -> list[str]:
@@ -99,6 +81,16 @@ def _left(disk: Disk, said: list[Line], folder: Path, rng: random.Random) -> lis
         for file in folder.iterdir():
             file.unlink()
         folder.rmdir()
+
+
+def strike(seed: int, cuts: int, plant: str | None = None) -> list[str]:
+    """Record and cut in a fresh process; what was lost."""
+    command = [sys.executable, "-m", "torture.powercut", str(seed), str(cuts)]
+    command += ["--plant", plant] if plant else []
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600, check=False
+    )
+    return done.stderr.strip().splitlines() or [f"ended with {done.returncode}"] if done.returncode else []
 
 
 def main() -> int:

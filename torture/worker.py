@@ -7,7 +7,6 @@ one thread on a failing disk, `opener` only opens the store and reads, `closer` 
 import asyncio
 import os
 import sys
-import threading
 import time
 import traceback
 from typing import Any
@@ -16,7 +15,7 @@ import msgspec
 
 import perdure
 from torture.ailing import Ailing
-from torture.lane import Lane, plainly
+from torture.lane import Lane, plainly, together
 from torture.line import Task, Voice
 
 
@@ -49,26 +48,13 @@ def opened(task: Task, voice: Voice) -> Any:
 
 
 def with_threads(task: Task, voice: Voice) -> None:
-    """Several threads on one handle; the first failure ends them all."""
+    """Several threads on one handle; a single lane stays on the main thread."""
     with opened(task, voice) as db:
         lanes = [Lane(task, number, db, voice, blocking=True) for number in range(task.lanes)]
-        failures: list[BaseException] = []
-
-        def work(lane: Lane) -> None:
-            try:
-                plainly(lane.run())
-            except BaseException as failure:  # told at once, then carried to the main thread, which raises it
-                voice.say("bad", error=traceback.format_exc()[-3000:])
-                failures.append(failure)
-
-        threads = [threading.Thread(target=work, args=(lane,)) for lane in lanes[1:]]
-        for thread in threads:
-            thread.start()
-        work(lanes[0])
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise failures[0]
+        if len(lanes) == 1:
+            plainly(lanes[0].run())
+        else:
+            together(lanes)
 
 
 async def with_tasks(task: Task, voice: Voice) -> None:

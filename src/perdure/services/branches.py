@@ -89,7 +89,7 @@ class Branches:
             raise Invalid("rewind by at least one turn", turns=turns)
         head = await self._sessions.log.head(session)
         events = await self._sessions.log.last_turns(head, turns)
-        starts = [event.version for event in events if isinstance(event.data, TurnStarted)]
+        starts = [event.version for event in events if event.kind == TurnStarted.kind]
         if len(starts) < turns:
             raise NotFound(f"session {session} has only {len(starts)} turns to rewind", turns=len(starts))
         return await self.branch(session, starts[0] - 1, request)
@@ -107,7 +107,7 @@ class Branches:
             raise NotFound(f"session {session} has no turn {turn}; it has {head.row.turns}", turn=turn)
         events = await self._sessions.log.last_turns(head, head.row.turns - turn + 1)
         for event in events:
-            if event.turn == turn and isinstance(event.data, TurnStarted):
+            if event.turn == turn and event.kind == TurnStarted.kind:
                 return event.version
         raise NotFound(f"turn {turn} of session {session} was pruned; nothing to edit", turn=turn)
 

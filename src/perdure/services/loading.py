@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from perdure.core.errors import Damaged, NotFound
+from perdure.core.errors import Damaged, Invalid, NotFound
 from perdure.core.session import state as states
 from perdure.core.session.ids import SessionId
 from perdure.core.session.redaction import Redacted
@@ -62,7 +62,7 @@ class Loader:
         if known is not None and known.state.version == head.row.version and known.digest == head.row.digest:
             return known
         if known is not None and head.anchor_version <= known.state.version < head.row.version:
-            loaded = await self._replay(head, known, head.row.version)
+            loaded = await self._replay(head, known, head.row.version, cached=True)
         else:
             loaded = await self._fold(head, head.row.version)
         self.remember(session, loaded)
@@ -100,10 +100,11 @@ class Loader:
             loaded = msgspec.structs.replace(loaded, snapshot_version=upto)
         return loaded
 
-    async def _replay(self, head: Head, known: Loaded, upto: int) -> Loaded:
+    async def _replay(self, head: Head, known: Loaded, upto: int, *, cached: bool = False) -> Loaded:
+        """What follows on a known state. One that was cached before a redaction may hold what was redacted."""
         state, digest, at = known.state, known.digest, known.at
         async for events in self.log.pages(head, state.version, upto):
-            if known.snapshot_version < state.version and any(event.kind == Redacted.kind for event in events):
+            if cached and any(event.kind == Redacted.kind for event in events):
                 return await self._fold(head, upto)
             state = states.fold(state, events)
             digest, at = events[-1].digest, max(at, events[-1].at)
@@ -165,6 +166,6 @@ def opened(found: Snapshot | None) -> State | None:
         return None
     try:
         state = states.from_bytes(found.state)
-    except msgspec.MsgspecError:
+    except Invalid:
         return None
     return state if state.schema == states.SCHEMA_VERSION and state.version == found.version else None

@@ -3,7 +3,7 @@
 Invariant: an event is handed out only after its digest, its version and its place have been proven.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
@@ -59,7 +59,7 @@ class Log:
         return found
 
     async def pages(self, head: Head, after: int = 0, upto: int | None = None) -> AsyncIterator[list[Event]]:
-        """Events with versions in (after, upto], oldest first, record by record."""
+        """Events with versions in (after, upto], oldest first, page by page."""
         wanted = head.row.version if upto is None else min(upto, head.row.version)
         if after < head.anchor_version:
             raise NotFound(
@@ -87,18 +87,13 @@ class Log:
             run = await self._store.run(stretch.source, after=following, upto=upto, limit=PAGE)
             if not run.records:
                 raise _missing(head.row.session, following + 1)
-            first = run.records[0].record.first
             if previous is None:
-                previous = stretch.start if first == stretch.after + 1 else run.before
-            for stored in run.records:
-                events = check(head, stretch, stored, previous)
-                previous = stored.digest
-                yield (
-                    events
-                    if after < events[0].version and events[-1].version <= upto
-                    else [event for event in events if after < event.version <= upto]
-                )
-                following = stored.record.last
+                previous = stretch.start if run.records[0].record.first == stretch.after + 1 else run.before
+            events = proven(head, stretch, run.records, previous)
+            previous, following = run.records[-1].digest, run.records[-1].record.last
+            if events[0].version <= after or events[-1].version > upto:
+                events = [event for event in events if after < event.version <= upto]
+            yield events
 
     async def last_turns(self, head: Head, count: int) -> list[Event]:
         """Every event from the start of the `count`-th last turn on; so no tool call is cut from its result."""
@@ -118,7 +113,7 @@ class Log:
                 break
         collected.reverse()
         events = [event for stretch, run in collected for event in _verified(head, stretch, run)]
-        starts = [index for index, event in enumerate(events) if isinstance(event.data, TurnStarted)]
+        starts = [index for index, event in enumerate(events) if event.kind == TurnStarted.kind]
         return events[starts[-wanted] :] if wanted and len(starts) >= wanted else events
 
     async def digest_at(self, head: Head, version: int) -> bytes:
@@ -155,11 +150,15 @@ def _back_to_turn(run: Run, count: int, upto: int) -> tuple[Run, int]:
 
 def _verified(head: Head, stretch: Stretch, run: Run) -> list[Event]:
     first = run.records[0].record.first
-    previous = stretch.start if first == stretch.after + 1 else run.before
+    return proven(head, stretch, run.records, stretch.start if first == stretch.after + 1 else run.before)
+
+
+def proven(head: Head, stretch: Stretch, stored: Iterable[Stored], previous: bytes | None) -> list[Event]:
+    """The events of records that follow one another from `previous` on, each record proven."""
     found: list[Event] = []
-    for stored in run.records:
-        found += check(head, stretch, stored, previous)
-        previous = stored.digest
+    for item in stored:
+        found += check(head, stretch, item, previous)
+        previous = item.digest
     return found
 
 

@@ -231,7 +231,8 @@ class Sessions:
         more: Extra = await extra(loaded) if extra is not None else NOTHING
         written = await self._write(session, loaded, decided, use.key if use else None, at)
         unsaved = loaded.unsaved_bytes + sum(len(entry.data) for entry in written.record.entries)
-        save = self.loader.due(loaded, written.state.version, unsaved)
+        # A state folded before content was destroyed still holds it: the append that destroys must not cache that.
+        save = not more.rewrites and self.loader.due(loaded, written.state.version, unsaved)
         commit = Commit(
             row=row_of(written.state, digest=written.digest, at=at),
             expected=loaded.state.version,

@@ -83,7 +83,7 @@ class Verifying:
         snapshots = [item for item in await self._store.snapshots(row.session) if item.version <= row.version]
         checkpoints = [item for item in await self._store.checkpoints(row.session) if item.version <= row.version]
         start = await self._start(head)
-        wanted = {item.version for item in (*snapshots, *checkpoints)}
+        wanted = {item.version for item in snapshots} | {item.version for item in checkpoints}
         walk = Walk(self._store, head, start, wanted)
         if start is None:
             walk.note(
@@ -203,13 +203,20 @@ def _check_snapshot(walk: Walk, item: Snapshot) -> None:
     """A cached state against its checksum and against the log."""
     version = item.version
     if sha256(item.state).digest() != item.sha:
-        return walk.note("snapshot", version, version, "it does not match its checksum", _CACHE)
+        what = "it does not match its checksum"
+    elif walk.shas.get(version, item.sha) != item.sha and _of_this_schema(item):
+        what = "it is not the state the log gives"
+    else:
+        return
+    walk.note("snapshot", version, version, what, _CACHE)
+
+
+def _of_this_schema(item: Snapshot) -> bool:
+    """Whether a cached state could be used at all; one of another schema is passed over."""
     try:
-        state = states.from_bytes(item.state)
+        return states.from_bytes(item.state).schema == states.SCHEMA_VERSION
     except Invalid:
-        return walk.note("snapshot", version, version, "it does not decode", _CACHE)
-    if walk.shas.get(version, item.sha) != item.sha and state.schema == states.SCHEMA_VERSION:
-        walk.note("snapshot", version, version, "it is not the state the log gives", _CACHE)
+        return True
 
 
 def _check_checkpoints(walk: Walk, head: Head, kept: Sequence[Checkpoint]) -> None:

@@ -18,10 +18,9 @@ from perdure.ports.store import Commit, Head, Row, Run, Snapshot, Stored
 class Shelf:
     """One session. The caller holds the store's lock."""
 
-    def __init__(self, commit: Commit) -> None:
-        anchor, digest = commit.anchor or (0, None)
-        self.head = Head(row=own_row(commit.row), segments=commit.segments, anchor_version=anchor, anchor_digest=digest)
-        self.records: list[Stored] = []
+    def __init__(self, head: Head, records: Iterable[Stored] = ()) -> None:
+        self.head = replace(head, row=own_row(head.row))
+        self.records: list[Stored] = list(records)
         self._snapshots: dict[int, Snapshot] = {}
         self._checkpoints: dict[str, Checkpoint] = {}
 
@@ -122,6 +121,12 @@ class Shelf:
     def shown(self) -> Head:
         """The head, for handing out."""
         return replace(self.head, row=own_row(self.head.row))
+
+
+def head_of(commit: Commit) -> Head:
+    """Where a session stands that this commit creates."""
+    anchor, digest = commit.anchor or (0, None)
+    return Head(row=commit.row, segments=commit.segments, anchor_version=anchor, anchor_digest=digest)
 
 
 def own_row(row: Row) -> Row:

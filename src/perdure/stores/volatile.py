@@ -4,7 +4,7 @@ Invariant: every method does its whole work under one lock and never waits insid
 looks at everything that could be refused before it changes anything.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound, PruneRefused, StoreClosed
 from perdure.core.session import budget
 from perdure.core.session.budget import Account
-from perdure.core.session.ids import SessionId
+from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import (
     Change,
@@ -32,13 +32,13 @@ from perdure.ports.store import (
 )
 from perdure.stores.feed import Feed
 from perdure.stores.matching import matches, place, speaks_of
-from perdure.stores.shelf import Shelf, own_row
+from perdure.stores.shelf import Shelf, head_of, own_row
 
 Scope = tuple[str, SessionId | None, str]
 
 
 class VolatileStore:
-    """A `perdure.ports.store.Store` in RAM; safe to share between tasks and threads."""
+    """A `Store` in RAM, safe to share between tasks and threads. What each method promises, the Protocol says."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -107,7 +107,7 @@ class VolatileStore:
     def _apply(self, commit: Commit) -> None:
         name, record = commit.row.session, commit.record
         if commit.creates:
-            self._shelves[name] = Shelf(commit)
+            self._shelves[name] = Shelf(head_of(commit))
         self._shelves[name].apply(commit)
         if commit.rewrites:
             since = min(rewritten.first for rewritten in commit.rewrites)
@@ -175,6 +175,21 @@ class VolatileStore:
     async def adopt(self, session: SessionId, records: Sequence[Stored]) -> None:
         with self._open():
             self._shelf(session).adopt(records)
+
+    async def bring(self, head: Head, records: Iterable[Stored], snapshot: Snapshot | None) -> None:
+        name, brought = head.row.session, list(records)
+        with self._open():
+            if name in self._shelves:
+                raise AlreadyExists(f"session {name} exists already; choose another id", session=name)
+            self._shelves[name] = shelf = Shelf(head, brought)
+            if snapshot is not None:
+                shelf.save(snapshot)
+            for record in (stored.record for stored in brought):
+                if record.origin == raw(name):
+                    kinds = tuple(entry.kind for entry in record.entries)
+                    self._feed.tell(name, record.at, first=record.first, last=record.last, kinds=kinds)
+            news = self._feed.turn_page()
+        news.deliver(None)
 
     async def repoint(self, session: SessionId, segments: tuple[Segment, ...]) -> None:
         with self._open():

@@ -17,14 +17,21 @@ def vars_of(seeded: Seeded, session: str) -> dict[str, Any]:
 
 def test_a_branch_starts_where_it_is_told(asked: Asked, seeded: Seeded) -> None:
     row = asked("sessions", "branch", seeded.trip, "--at", "3", "--name", "what-if", "--title", "What if")["session"]
-    assert (row["parent"], row["branched_at"], row["title"], row["branch_kind"]) == (seeded.trip, 3, "What if", "checkpoint")
+    assert (row["parent"], row["branched_at"], row["title"], row["branch_kind"]) == (
+        seeded.trip,
+        3,
+        "What if",
+        "checkpoint",
+    )
     with perdure.open(seeded.path) as db:
         lineage = db.session(row["session"]).lineage()
         assert lineage is not None
         assert lineage.name == "what-if"
 
 
-def test_a_branch_of_a_simulation_is_refused_and_one_at_no_version_not_found(run: Run, asked: Asked, seeded: Seeded) -> None:
+def test_a_branch_of_a_simulation_is_refused_and_one_at_no_version_not_found(
+    run: Run, asked: Asked, seeded: Seeded
+) -> None:
     sim = asked("sessions", "branch", seeded.trip, "--kind", "sim")["session"]["session"]
     assert run("sessions", "branch", sim).exit_code == 2
     assert run("sessions", "branch", seeded.trip, "--at", "999").exit_code == 3
@@ -32,8 +39,14 @@ def test_a_branch_of_a_simulation_is_refused_and_one_at_no_version_not_found(run
 
 
 def test_a_diff_of_two_sessions_leads_from_the_first_to_the_second(run: Run, asked: Asked, seeded: Seeded) -> None:
-    assert run("sessions", "diff", seeded.trip, seeded.branch).stdout.splitlines() == ["~ vars.a: 5 → 2", "+ vars.b = 3"]
-    assert run("sessions", "diff", seeded.branch, seeded.trip).stdout.splitlines() == ["~ vars.a: 2 → 5", "- vars.b was 3"]
+    assert run("sessions", "diff", seeded.trip, seeded.branch).stdout.splitlines() == [
+        "~ vars.a: 5 → 2",
+        "+ vars.b = 3",
+    ]
+    assert run("sessions", "diff", seeded.branch, seeded.trip).stdout.splitlines() == [
+        "~ vars.a: 2 → 5",
+        "- vars.b was 3",
+    ]
     assert asked("sessions", "diff", seeded.trip, seeded.branch)["ops"] == [
         {"op": "replace", "path": ["vars", "a"], "at": "vars.a", "old": 5, "new": 2},
         {"op": "add", "path": ["vars", "b"], "at": "vars.b", "value": 3},

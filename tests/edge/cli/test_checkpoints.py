@@ -10,7 +10,9 @@ Asked = Callable[..., Any]
 
 
 def test_a_checkpoint_is_taken_with_label_metadata_and_pin(asked: Asked, seeded: Seeded) -> None:
-    taken = asked("sessions", "checkpoint", seeded.trip, "--label", "here", "--meta", "why=test", "--meta", "n=1", "--pin")
+    taken = asked(
+        "sessions", "checkpoint", seeded.trip, "--label", "here", "--meta", "why=test", "--meta", "n=1", "--pin"
+    )
     assert (taken["label"], taken["metadata"], taken["pinned"]) == ("here", {"why": "test", "n": 1}, True)
     assert taken in asked("sessions", "checkpoint", seeded.trip, "--list")["checkpoints"]
 

@@ -94,7 +94,16 @@ def test_show_for_people_names_what_matters(run: Run, seeded: Seeded) -> None:
         session.checkpoint("before lunch")
         session.merge(db.session(seeded.branch))
     shown = run("sessions", "show", seeded.trip).stdout
-    for part in ("Trip to Vienna", "ana", "travel, june", "1 turn,", "remember the lunch", "before lunch", seeded.branch, "vars.a"):
+    for part in (
+        "Trip to Vienna",
+        "ana",
+        "travel, june",
+        "1 turn,",
+        "remember the lunch",
+        "before lunch",
+        seeded.branch,
+        "vars.a",
+    ):
         assert part in shown
 
 
@@ -132,7 +141,9 @@ def test_a_word_that_names_no_session_is_said_so(name: str, code: int, run: Run)
 
 def test_hostile_text_is_shown_inert_and_spelled_in_ascii_json(run: Run, seeded: Seeded) -> None:
     with perdure.open(seeded.path) as db:
-        session = db.create(HOSTILE, owner=HOSTILE, tags=[HOSTILE], metadata={HOSTILE: HOSTILE}, vars={HOSTILE: HOSTILE})
+        session = db.create(
+            HOSTILE, owner=HOSTILE, tags=[HOSTILE], metadata={HOSTILE: HOSTILE}, vars={HOSTILE: HOSTILE}
+        )
         with session.turn(HOSTILE) as turn:
             call = turn.ask(HOSTILE, {HOSTILE: HOSTILE}, call=HOSTILE)
             turn.start(call, key=HOSTILE)

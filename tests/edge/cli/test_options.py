@@ -24,7 +24,9 @@ def test_a_relative_time_lies_that_far_back() -> None:
     assert options.when("1h") - options.when("2h") == pytest.approx(3_600_000_000, abs=60_000_000)
 
 
-@pytest.mark.parametrize("word", ["yesterday", "", "-2h", "2 parsecs", "2026-13-01", "99999999h", "0001-01-01T00:00:00+23:59x"])
+@pytest.mark.parametrize(
+    "word", ["yesterday", "", "-2h", "2 parsecs", "2026-13-01", "99999999h", "0001-01-01T00:00:00+23:59x"]
+)
 def test_a_word_that_is_no_time_is_refused(word: str) -> None:
     with pytest.raises(click.BadParameter, match="is not a time"):
         options.when(word)

@@ -30,9 +30,8 @@ def command(words: Sequence[str]) -> list[str]:
 
 
 def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(words), capture_output=True, text=True, encoding="utf-8", env=environment(**more), stdin=subprocess.DEVNULL
-    )
+    plain: dict[str, Any] = {"capture_output": True, "text": True, "encoding": "utf-8", "stdin": subprocess.DEVNULL}
+    return subprocess.run(command(words), check=False, env=environment(**more), **plain)
 
 
 @contextmanager
@@ -57,7 +56,12 @@ def test_help_loads_neither_rich_nor_any_command() -> None:
 
 def test_a_pipe_gets_no_escape_sequences_whatever_the_environment_wants(seeded: Seeded) -> None:
     wishes = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TTY_COMPATIBLE": "1", "TERM": "xterm-256color"}
-    for words in (["sessions", "list"], ["sessions", "show", "latest"], ["sessions", "history", seeded.trip], ["doctor"]):
+    for words in (
+        ["sessions", "list"],
+        ["sessions", "show", "latest"],
+        ["sessions", "history", seeded.trip],
+        ["doctor"],
+    ):
         done = run(*words, "--store", seeded.path, **wishes)
         assert done.returncode == 0, done.stderr
         assert "\x1b" not in done.stdout + done.stderr
@@ -73,8 +77,9 @@ def test_a_terminal_that_knows_only_ascii_still_gets_the_list(seeded: Seeded) ->
 def test_a_reader_that_leaves_early_is_no_error(seeded: Seeded) -> None:
     with perdure.open(seeded.path) as db:
         session = db.create("long")
-        for _ in range(20):
-            session.append([ev.Message(role="user", content="word " * 50) for _ in range(50)])
+        for _ in range(40):
+            with session.turn("word " * 1000) as turn:
+                turn.answer("word " * 1000)
     for words in (["--events", "--json"], ["--json"], ["--events"], []):
         with started("sessions", "history", "latest", "--store", seeded.path, *words) as process:
             assert process.stdout is not None
@@ -108,7 +113,8 @@ def test_on_a_terminal_there_is_colour_and_hostile_text_is_inert(seeded: Seeded)
         db.create(HOSTILE)
     ours, theirs = pty.openpty()
     words = command(["sessions", "list", "--store", seeded.path])
-    with subprocess.Popen(words, stdout=theirs, stderr=theirs, env=environment(TERM="xterm-256color")) as process:
+    shell = environment(TERM="xterm-256color", COLUMNS="120")
+    with subprocess.Popen(words, stdout=theirs, stderr=theirs, env=shell) as process:
         os.close(theirs)
         shown = b""
         try:

@@ -25,7 +25,9 @@ def test_history_as_json_is_one_turn_a_line(run: Run, seeded: Seeded) -> None:
     (turn,) = lines(run("sessions", "history", seeded.trip, "--json").stdout)
     assert (turn["turn"], turn["status"]) == (1, "finished")
     assert [message["content"] for message in turn["messages"]] == ["Find me a train.", "There are two trains."]
-    assert [(call["name"], call["result"], call["done"]) for call in turn["calls"]] == [("find_trains", {"trains": 2}, True)]
+    assert [(call["name"], call["result"], call["done"]) for call in turn["calls"]] == [
+        ("find_trains", {"trains": 2}, True)
+    ]
 
 
 def test_the_last_turns_are_the_last_ones(run: Run, seeded: Seeded) -> None:
@@ -36,7 +38,9 @@ def test_the_last_turns_are_the_last_ones(run: Run, seeded: Seeded) -> None:
     turns = lines(run("sessions", "history", seeded.trip, "--last", "2", "--json").stdout)
     assert [turn["turn"] for turn in turns] == [3, 4]
     after = turns[0]["last"]
-    assert [turn["turn"] for turn in lines(run("sessions", "history", seeded.trip, "--after", str(after), "--json").stdout)] == [4]
+    assert [
+        turn["turn"] for turn in lines(run("sessions", "history", seeded.trip, "--after", str(after), "--json").stdout)
+    ] == [4]
 
 
 def test_events_are_the_whole_log_or_the_part_after_a_version(run: Run, seeded: Seeded) -> None:
@@ -59,7 +63,9 @@ def test_an_interrupted_turn_names_the_tool_to_retry(run: Run, seeded: Seeded) -
 def test_redacted_content_is_marked_and_gone(run: Run, seeded: Seeded) -> None:
     with perdure.open(seeded.path) as db:
         session = db.session(seeded.open)
-        session.redact([event.version for event in session.events() if isinstance(event.data, ev.Message | ev.ToolAsked)])
+        session.redact(
+            [event.version for event in session.events() if isinstance(event.data, ev.Message | ev.ToolAsked)]
+        )
     shown = run("sessions", "history", seeded.open).stdout + run("sessions", "history", seeded.open, "--events").stdout
     assert "my secret" not in shown
     assert shown.count("[redacted]") == 4

@@ -14,7 +14,9 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
 @given(ANY_TEXT)
 def test_nothing_but_newlines_survives_of_control_and_format_characters(given_text: str) -> None:
     joiners = "\u200c\u200d\n"  # emoji and some scripts need the joiners; they move and hide nothing
-    kept = [char for char in text.clean(given_text) if unicodedata.category(char) in ("Cc", "Cs") and char not in joiners]
+    kept = [
+        char for char in text.clean(given_text) if unicodedata.category(char) in ("Cc", "Cs") and char not in joiners
+    ]
     assert kept == []
 
 

@@ -4,10 +4,12 @@ A `Draft` is an event that has been decided but not yet written; writing gives i
 Payload classes are the closed set of kinds; each belongs to the module of its aspect.
 """
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import ClassVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from perdure.core.session.ids import Digest, EventId, SessionId, Version, step, text
 
@@ -54,6 +56,7 @@ class Shared(msgspec.Struct, frozen=True, gc=False):
     actor: str
     epoch: int
     key: str | None
+    decode: "Callable[[Entry], Payload]"
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -71,10 +74,11 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     data: bytes
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class Event(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One immutable fact of a session's log: the envelope, and the payload as `data`.
 
-    An event keeps what its append shares in one object, so a history of many thousand is cheap to hold and to make.
+    An event keeps what its append shares in one object and decodes its payload when someone looks, so a history of
+    many thousand is cheap to make and to hold. Two events are equal when the chain says so.
     """
 
     shared: Shared
@@ -82,7 +86,22 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     version: Version
     commitment: bytes
     digest: Digest
-    data: Payload
+    payload: Payload | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Event) and self.digest == other.digest and self.redacted == other.redacted
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def data(self) -> Payload:
+        """What happened; of a redacted event, a blank of its kind."""
+        found = self.payload
+        if found is None:
+            found = self.shared.decode(self.entry)
+            force_setattr(self, "payload", found)
+        return found
 
     @property
     def tenant(self) -> str:

@@ -26,7 +26,7 @@ from perdure.core.session import (
     turns,
     vars,
 )
-from perdure.core.session.event import Payload, payloads_of
+from perdure.core.session.event import Entry, Payload, payloads_of
 
 _ASPECTS = (
     agents,
@@ -58,7 +58,17 @@ def _collect() -> dict[str, type[Payload]]:
 
 KINDS: Final[dict[str, type[Payload]]] = _collect()
 BLANKS: Final[dict[str, Payload]] = {kind: cls() for kind, cls in KINDS.items()}
-_DECODERS: Final = {kind: codec.decoder(cls) for kind, cls in KINDS.items()}
+
+
+class _Decoders(dict[str, Callable[[bytes], Payload]]):
+    """Decoders by kind, each made when its kind is first read."""
+
+    def __missing__(self, kind: str) -> Callable[[bytes], Payload]:
+        made = self[kind] = codec.decoder(KINDS[kind])
+        return made
+
+
+_DECODERS: Final = _Decoders()
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 UPCASTERS: Final[dict[tuple[str, int], Upcaster]] = {}
@@ -74,11 +84,7 @@ def decode(
     """
     cls = KINDS.get(kind)
     if cls is None or kind_version > cls.kind_version:
-        raise UnknownKind(
-            f"this perdure does not know {kind!r} version {kind_version}; upgrade it to read this session",
-            kind=kind,
-            kind_version=kind_version,
-        )
+        raise unknown(kind, kind_version)
     try:
         if kind_version == cls.kind_version:
             return _DECODERS[kind](data)
@@ -90,12 +96,34 @@ def decode(
         raise Damaged(f"event data of kind {kind!r} does not decode: {broken}", kind=kind) from broken
 
 
+def payload_of(entry: Entry) -> Payload:
+    """The payload of a stored entry; a blank one when it was redacted."""
+    if entry.blind is None:
+        return blank(entry.kind)
+    return decode(entry.kind, entry.kind_version, entry.data)
+
+
+def known(kind: str, kind_version: int) -> bool:
+    """Whether this perdure can read events of this shape."""
+    cls = KINDS.get(kind)
+    return cls is not None and kind_version <= cls.kind_version
+
+
 def blank(kind: str) -> Payload:
     """What a redacted event of this kind folds as; `UnknownKind` when a newer perdure wrote it."""
     found = BLANKS.get(kind)
     if found is None:
-        raise UnknownKind(f"this perdure does not know {kind!r}; upgrade it to read this session", kind=kind)
+        raise unknown(kind, 0)
     return found
+
+
+def unknown(kind: str, kind_version: int) -> UnknownKind:
+    """The refusal of what a newer perdure wrote."""
+    return UnknownKind(
+        f"this perdure does not know {kind!r} version {kind_version}; upgrade it to read this session",
+        kind=kind,
+        kind_version=kind_version,
+    )
 
 
 def from_document(kind: str, document: dict[str, Any]) -> Payload:

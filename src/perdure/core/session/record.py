@@ -13,7 +13,7 @@ from perdure.core.errors import Damaged, Invalid
 from perdure.core.session import chain
 from perdure.core.session.event import Entry, Event, Shared
 from perdure.core.session.ids import SessionId, text
-from perdure.core.session.kinds import blank, decode
+from perdure.core.session.kinds import known, payload_of, unknown
 
 FORMAT: Final = 1
 _pack = msgspec.msgpack.Encoder().encode
@@ -53,7 +53,7 @@ def from_bytes(data: bytes) -> Record:
     """The record behind stored bytes, or `Damaged`."""
     try:
         record = _decode(data)
-    except msgspec.MsgspecError as broken:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as broken:  # ValueError: a text that is not UTF-8
         raise Damaged(f"a stored record does not decode: {broken}") from broken
     if record.format != FORMAT or not record.entries or len(record.origin) != 16 or len(record.uid) != 16:
         raise Damaged(f"a stored record has an unknown shape (format {record.format})", format=record.format)
@@ -68,17 +68,16 @@ def read(record: Record, tenant: str, previous: bytes, upto: int | None = None) 
     """
     origin, first, base = record.origin, record.first, record.uid
     at, actor, epoch, key = record.at, record.actor, record.epoch, record.key
-    shared = Shared(tenant, SessionId(text(origin)), origin, first, base, at, actor, epoch, key)
+    shared = Shared(tenant, SessionId(text(origin)), origin, first, base, at, actor, epoch, key, payload_of)
     entries = record.entries if upto is None or upto >= record.last else record.entries[: max(0, upto - first + 1)]
     uid = int.from_bytes(base, "big")
     events = []
     version = first
     for entry in entries:
-        kind, kind_version, data = entry.kind, entry.kind_version, entry.data
-        if entry.blind is None:
-            committed, payload = data, blank(kind)
-        else:
-            committed, payload = sha256(entry.blind + data).digest(), decode(kind, kind_version, data)
+        kind, kind_version, agent, child_agent, target, turn, blind, data = msgspec.structs.astuple(entry)
+        if not known(kind, kind_version):
+            raise unknown(kind, kind_version)
+        committed = data if blind is None else sha256(blind + data).digest()
         header = _pack(
             (
                 tenant,
@@ -89,16 +88,16 @@ def read(record: Record, tenant: str, previous: bytes, upto: int | None = None) 
                 kind_version,
                 at,
                 actor,
-                entry.agent,
-                entry.child_agent,
-                entry.target,
-                entry.turn,
+                agent,
+                child_agent,
+                target,
+                turn,
                 epoch,
                 key,
             )
         )
         previous = sha256(_EVENT + previous + header + committed).digest()
-        events.append(Event(shared, entry, version, committed, previous, payload))  # type: ignore[arg-type]
+        events.append(Event(shared, entry, version, committed, previous))  # type: ignore[arg-type]
         version += 1
         uid += 1
     return events

@@ -161,7 +161,7 @@ _decode = codec.decoder(State)
 
 
 def from_bytes(data: bytes) -> State:
-    """The state behind canonical bytes; raises msgspec's error when they are not one."""
+    """The state behind canonical bytes, or `Invalid`."""
     return _decode(data)
 
 

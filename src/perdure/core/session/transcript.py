@@ -38,13 +38,15 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def messages(self) -> tuple[Message, ...]:
         """What was said, in order; redacted messages are blank."""
-        return tuple(event.data for event in self.events if isinstance(event.data, Message))
+        return tuple(event.data for event in self.events if event.kind == Message.kind)  # type: ignore[misc]
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls, each with its result."""
         found: dict[str, ToolCall] = {}
         for event in self.events:
+            if event.kind not in _CALLS:
+                continue
             call, data = event.target or "", event.data
             if isinstance(data, ToolAsked):
                 found[call] = ToolCall(call=call, name=data.name, arguments=data.arguments)
@@ -68,7 +70,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return self.events[-1].version
 
 
-_ENDINGS = {TurnFinished: "finished", TurnInterrupted: "interrupted", TurnRolledBack: "rolled_back"}
+_CALLS = frozenset({ToolAsked.kind, ToolFinished.kind})
+_ENDINGS = {TurnFinished.kind: "finished", TurnInterrupted.kind: "interrupted", TurnRolledBack.kind: "rolled_back"}
 
 
 def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn]:
@@ -78,7 +81,7 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
     """
     groups: list[tuple[int | None, list[Event]]] = []
     for event in events:
-        if not groups or groups[-1][0] != event.turn or isinstance(event.data, TurnStarted):
+        if not groups or groups[-1][0] != event.turn or event.kind == TurnStarted.kind:
             groups.append((event.turn, []))
         groups[-1][1].append(event)
     merged: dict[int, list[Event]] = {}
@@ -89,7 +92,7 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
             continue
         if number is not None:
             merged[number] = group
-        elif not any(isinstance(event.data, Message) for event in group):
+        elif not any(event.kind == Message.kind for event in group):
             continue
         ordered.append((number, group))
     found = [Turn(number=number, status=_status(number, group), events=tuple(group)) for number, group in ordered]
@@ -99,4 +102,4 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
 def _status(number: int | None, group: list[Event]) -> str:
     if number is None:
         return "aside"
-    return next((_ENDINGS[type(e.data)] for e in reversed(group) if type(e.data) in _ENDINGS), "open")
+    return next((_ENDINGS[event.kind] for event in reversed(group) if event.kind in _ENDINGS), "open")

@@ -13,8 +13,9 @@ from perdure.core.session import checkpoints, codec, diff
 from perdure.core.session import state as states
 from perdure.core.session.chain import BLIND_BYTES, header_bytes, link
 from perdure.core.session.checkpoints import CheckpointTaken, Trigger
-from perdure.core.session.event import Draft, Entry, Event, Payload, Shared
-from perdure.core.session.ids import Digest, SessionId, Version, step
+from perdure.core.session.event import Draft, Entry, Event, Shared
+from perdure.core.session.ids import Digest, SessionId, Version
+from perdure.core.session.kinds import payload_of
 from perdure.core.session.record import FORMAT, Record
 from perdure.core.session.state import State
 
@@ -84,51 +85,60 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
     entries: list[Entry] = []
     events: list[Event] = []
     taken: list[Checkpoint] = []
-    first = version = state.version + 1
+    first = state.version + 1
     shared = Shared(
-        stamp.tenant, stamp.session, stamp.raw_session, first, stamp.uid, stamp.at, stamp.actor, stamp.epoch, stamp.key
+        stamp.tenant,
+        stamp.session,
+        stamp.raw_session,
+        first,
+        stamp.uid,
+        stamp.at,
+        stamp.actor,
+        stamp.epoch,
+        stamp.key,
+        payload_of,
     )
+    uid = int.from_bytes(stamp.uid, "big")
     for index, item in enumerate(drafts):
         if isinstance(item, Mark):
             checkpoint = take(state, item, stamp.at)
             taken.append(checkpoint)
             item = Draft(_taken(checkpoint))
         blind = stamp.blinds[index * BLIND_BYTES : (index + 1) * BLIND_BYTES]
-        event = _chained(item, blind, version, previous, shared)
+        event = _chained(item, blind, first + index, (uid + index).to_bytes(16, "big"), previous, shared)
         previous = event.digest
         state = states.evolve(state, event)
         entries.append(event.entry)
         events.append(event)
-        version += 1
     record = Record(
         FORMAT, stamp.raw_session, first, stamp.uid, stamp.at, stamp.actor, stamp.epoch, stamp.key, tuple(entries)
     )
     return Written(record=record, events=tuple(events), state=state, digest=previous, checkpoints=tuple(taken))
 
 
-def _chained(item: Draft, blind: bytes, version: int, previous: bytes, shared: Shared) -> Event:
-    payload: Payload = item.payload
+def _chained(item: Draft, blind: bytes, version: int, uid: bytes, previous: bytes, shared: Shared) -> Event:
+    payload, agent, child_agent, target, turn = item.payload, item.agent, item.child_agent, item.target, item.turn
+    kind, kind_version = payload.kind, payload.kind_version
     data = codec.encode_struct(payload)
-    entry = Entry(payload.kind, payload.kind_version, item.agent, item.child_agent, item.target, item.turn, blind, data)
+    entry = Entry(kind, kind_version, agent, child_agent, target, turn, blind, data)
     committed = sha256(blind + data).digest()
     header = header_bytes(
         shared.tenant,
         shared.origin,
         version,
-        step(shared.uid, version - shared.first),
-        payload.kind,
-        payload.kind_version,
+        uid,
+        kind,
+        kind_version,
         shared.at,
         shared.actor,
-        item.agent,
-        item.child_agent,
-        item.target,
-        item.turn,
+        agent,
+        child_agent,
+        target,
+        turn,
         shared.epoch,
         shared.key,
     )
-    digest = Digest(link(previous, header, committed))
-    return Event(shared, entry, Version(version), committed, digest, payload)
+    return Event(shared, entry, Version(version), committed, Digest(link(previous, header, committed)), payload)
 
 
 def take(state: State, mark: Mark, at: int) -> Checkpoint:

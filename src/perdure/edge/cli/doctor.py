@@ -62,12 +62,14 @@ def _show(findings: list[Finding]) -> None:
 
 def _machine() -> Iterator[Finding]:
     """The interpreter, the packages, and whether a store can be made here at all."""
+    import perdure
+
     version = ".".join(map(str, sys.version_info[:3]))
     if (3, 11) <= sys.version_info[:2] < (3, 15):
         yield Finding("ok", "python", version)
     else:
         yield Finding("warn", "python", version, "perdure is tested on Python 3.11 to 3.14; use one of them")
-    yield Finding("ok", "perdure", _version("perdure"))
+    yield Finding("ok", "perdure", perdure.__version__)
     zstd = "in the standard library" if sys.version_info >= (3, 14) else f"backports.zstd {_version('backports.zstd')}"
     yield Finding("ok", "packages", ", ".join([*(f"{name} {_version(name)}" for name in PACKAGES), f"zstd {zstd}"]))
     yield from _trial()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from perdure import Perdure, Session
 
 PHASES = ("init", "active", "suspended", "resumed", "completed", "terminated", "archived")
+ROOM_FOR_TAGS = 110
 
 
 @click.command("list")
@@ -75,6 +76,9 @@ def _show_rows(rows: list[Row], cursor: str | None) -> None:
     if not rows:
         console.print("no sessions")
         return
+    columns = ["session", "phase", "turns", "active", "title"]
+    if console.width >= ROOM_FOR_TAGS:
+        columns.append("tags")
     shown = [
         (
             str(row.session),
@@ -83,10 +87,10 @@ def _show_rows(rows: list[Row], cursor: str | None) -> None:
             text.ago(row.active_at, now),
             f"{'⑂ ' if row.parent else ''}{row.title}",
             ", ".join(row.tags),
-        )
+        )[: len(columns)]
         for row in rows
     ]
-    console.print(output.table(("session", "phase", "turns", "active", "title", "tags"), shown, flexible=("title", "tags")))
+    console.print(output.table(columns, shown, flexible=("title", "tags")))
     if cursor is not None:
         output.screen(err=True).print(f"more: --cursor {cursor}, or --all", soft_wrap=True)
 

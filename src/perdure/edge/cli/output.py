@@ -74,7 +74,7 @@ def mark(status: str) -> Text:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, flexible: Sequence[str] = ()) -> Table:
     """A table with a line for each row; `flexible` columns are shortened when the terminal is narrow."""
-    made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name in columns:
         made.add_column(name, no_wrap=name not in flexible)
     for row in rows:

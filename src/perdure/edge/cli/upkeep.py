@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from perdure.edge.cli import documents, exits
 from perdure.edge.cli.opening import opened, session_of
@@ -11,6 +12,7 @@ from perdure.edge.cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from perdure import Session
+    from perdure.services.verifying import Report, StoreReport
 
 
 @click.command()
@@ -44,3 +46,62 @@ def _ask(session: "Session") -> None:
         sure = False
     if not sure:
         raise click.UsageError("nothing was erased; confirm with y, or pass --yes")
+
+
+@click.command()
+@click.argument("session", required=False)
+@store_option
+@json_option
+def verify(session: str | None, store: str, as_json: bool) -> None:
+    """Check every byte of a session, or of all, against the hash chain. Exit code 5 when something is wrong."""
+    from perdure.edge.cli import output
+
+    with opened(store, read_only=True) as db:
+        if session is not None:
+            report = session_of(db, session).verify()
+            found = _document(report, 1, (), () if report.ok else (report,))
+        else:
+            with output.progress("verifying") as progress:
+                whole = db.verify(progress)
+            found = _document(whole, whole.sessions, whole.problems, whole.damaged)
+    if as_json:
+        documents.emit(found)
+    else:
+        _show(found)
+    if not found["ok"]:
+        click.get_current_context().exit(exits.WORLD)
+
+
+def _document(report: "Report | StoreReport", sessions: int, problems: Any, damaged: Any) -> dict[str, Any]:
+    return {
+        "ok": report.ok,
+        "sessions": sessions,
+        "events": report.events,
+        "redacted": report.redacted,
+        "problems": [msgspec.to_builtins(problem) for problem in problems],
+        "damaged": [msgspec.to_builtins(item) for item in damaged],
+    }
+
+
+def _show(found: dict[str, Any]) -> None:
+    from perdure.edge.cli import output
+
+    console = output.screen()
+    seen = f"{counted(found['sessions'], 'session')}, {counted(found['events'], 'event')}"
+    redacted = f", {found['redacted']} redacted" if found["redacted"] else ""
+    console.print(output.mark("ok" if found["ok"] else "fail").append(f"  {seen}{redacted}", style="default"))
+    for problem in found["problems"]:
+        _show_problem(console, problem)
+    for damaged in found["damaged"]:
+        console.print(output.styled(f"session {damaged['session']}", "bold"))
+        for problem in damaged["problems"]:
+            _show_problem(console, problem)
+
+
+def _show_problem(console: Any, problem: dict[str, Any]) -> None:
+    from perdure.edge.cli import output
+
+    versions = problem["versions"]
+    where = f" {versions[0]}–{versions[1]}" if versions else ""
+    said = f"{problem['what']}\n→ {problem['advice']}"
+    output.labelled(console, f"{problem['place']}{where}", said, style="bold red", width=20)

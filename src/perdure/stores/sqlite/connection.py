@@ -28,10 +28,10 @@ from perdure.stores.sqlite import sql
 
 APPLICATION_ID: Final = 0x70657264
 OLDEST_SQLITE: Final = (3, 51, 3)
-PAGE_SIZE: Final = 8192
+PAGE_SIZE: Final = 16384
 BUSY_SECONDS: Final = 60
 CACHE_KIB: Final = 16_384
-WAL_PAGES: Final = 2000
+WAL_PAGES: Final = 1000
 FORMAT: Final = sql.migrations()[-1][0]
 
 _FSYNC_FAILED: Final = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})

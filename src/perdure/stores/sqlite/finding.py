@@ -13,12 +13,16 @@ _LABELLED = "no IN (SELECT session FROM label WHERE name = ? AND value = ?)"
 def select(query: Query) -> tuple[str, list[Any]]:
     """The page a query asks for."""
     where, values = _conditions(query)
-    order = "last_active_at" if query.by_activity else "created_at"
+    order, coarse = ("last_active_at", "activity DESC, ") if query.by_activity else ("created_at", "")
     if query.after is not None:
         where.append(f"({order}, session_id) < (?, ?)")
         values += [query.after[0], raw(query.after[1])]
+        if query.by_activity:
+            where.append("activity <= ? >> 26")
+            values.append(query.after[0])
     text = (
-        f"SELECT {ROW_COLUMNS} FROM session WHERE {' AND '.join(where)} ORDER BY {order} DESC, session_id DESC LIMIT ?"
+        f"SELECT {ROW_COLUMNS} FROM session WHERE {' AND '.join(where)} "  # noqa: S608 - fixed fragments, bound values
+        f"ORDER BY {coarse}{order} DESC, session_id DESC LIMIT ?"
     )
     return text, [*values, query.limit]
 
@@ -26,7 +30,7 @@ def select(query: Query) -> tuple[str, list[Any]]:
 def count(query: Query) -> tuple[str, list[Any]]:
     """How many rows match, whatever the page."""
     where, values = _conditions(query)
-    return f"SELECT count(*) FROM session WHERE {' AND '.join(where)}", values
+    return f"SELECT count(*) FROM session WHERE {' AND '.join(where)}", values  # noqa: S608 - fixed fragments
 
 
 def _conditions(query: Query) -> tuple[list[str], list[Any]]:

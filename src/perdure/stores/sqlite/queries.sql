@@ -1,5 +1,5 @@
 -- name: position
-SELECT max(coalesce((SELECT max(position) FROM record), 0), coalesce((SELECT max(position) FROM tombstone), 0))
+SELECT coalesce(max(position), 0) FROM record
 
 -- name: touch
 UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?
@@ -12,17 +12,21 @@ WHERE session_id = ? AND state_version = ? RETURNING no
 
 -- name: create
 INSERT INTO session (session_id, tenant, owner_id, title, lifecycle_phase, schema_version, state_version, digest,
-    created_at, last_active_at, expires_at, turns, open_turn, parent, branch_kind, branched_at, account, metadata)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no
+    created_at, last_active_at, activity, expires_at, turns, open_turn, parent, branch_kind, branched_at, account,
+    metadata)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10 >> 26, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) RETURNING no
+
+-- name: stir
+UPDATE session SET activity = ?1 WHERE no = ?2 AND activity <> ?1
 
 -- name: place
 SELECT no, state_version FROM session WHERE session_id = ?
 
 -- name: insert_record
-INSERT INTO record (position, session, first, last, digest, body) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO record (session, first, last, digest, body) VALUES (?, ?, ?, ?, ?)
 
 -- name: copy_record
-INSERT INTO record (position, session, first, last, digest, body, copied) VALUES (?, ?, ?, ?, ?, ?, 1)
+INSERT INTO record (session, first, last, digest, body, copied) VALUES (?, ?, ?, ?, ?, 1)
 ON CONFLICT (session, first) DO NOTHING
 
 -- name: rewrite_record
@@ -135,17 +139,16 @@ DELETE FROM checkpoint WHERE session = ?
 DELETE FROM idempotency WHERE session = ?
 
 -- name: erase_session
-DELETE FROM session WHERE no = ? RETURNING state_version
+DELETE FROM session WHERE no = ?
 
 -- name: insert_tombstone
-INSERT INTO tombstone (position, session_id, version, at) VALUES (?, ?, ?, ?)
+INSERT INTO record (session, first, last, digest, body)
+VALUES (0, (SELECT coalesce(max(position), 0) + 1 FROM record), ?, ?, ?)
 
 -- name: changes
-SELECT r.position, s.session_id, r.first, r.last, r.body FROM record AS r JOIN session AS s ON s.no = r.session
+SELECT r.position, s.session_id, r.first, r.last, r.body, r.digest FROM record AS r
+LEFT JOIN session AS s ON s.no = r.session
 WHERE r.position > ? AND r.copied IS NULL ORDER BY r.position LIMIT ?
-
--- name: erasures
-SELECT position, session_id, version, at FROM tombstone WHERE position > ? ORDER BY position LIMIT ?
 
 -- name: words_cursor
 SELECT position FROM cursor WHERE name = 'words'
@@ -153,8 +156,11 @@ SELECT position FROM cursor WHERE name = 'words'
 -- name: move_words_cursor
 UPDATE cursor SET position = ? WHERE name = 'words'
 
+-- name: clamp_words_cursor
+UPDATE cursor SET position = min(position, (SELECT coalesce(max(position), 0) FROM record)) WHERE name = 'words'
+
 -- name: records_after
-SELECT position, body FROM record WHERE position > ? ORDER BY position LIMIT ?
+SELECT position, body, session FROM record WHERE position > ? ORDER BY position LIMIT ?
 
 -- name: index_words
 INSERT INTO words (rowid, content) VALUES (?, ?)
@@ -163,7 +169,7 @@ INSERT INTO words (rowid, content) VALUES (?, ?)
 DELETE FROM words WHERE rowid = ?
 
 -- name: orphans
-SELECT count(*) FROM record AS r LEFT JOIN session AS s ON s.no = r.session WHERE s.no IS NULL
+SELECT count(*) FROM record AS r LEFT JOIN session AS s ON s.no = r.session WHERE s.no IS NULL AND r.session <> 0
 
 -- name: forget_snapshots
 DELETE FROM snapshot AS n

@@ -14,7 +14,7 @@ from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writes import remembered as _remembered
 
-_HEAD = f"SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no FROM session WHERE session_id = ?"
+_HEAD = f"SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no FROM session WHERE session_id = ?"  # noqa: S608
 
 
 def head(connection: Asks, session: SessionId) -> Head | None:
@@ -120,17 +120,14 @@ def position(connection: Asks) -> int:
 
 
 def changes(connection: Asks, after: int, limit: int) -> tuple[Change, ...]:
-    """Appends and erasures after a position, merged in order."""
-    found = [_change(*columns) for columns in connection.execute(Q["changes"], (after, limit)).fetchall()]
-    found += [
-        Change(position=place, session=SessionId(text(session)), first=0, last=version, at=at, erased=True)
-        for place, session, version, at in connection.execute(Q["erasures"], (after, limit)).fetchall()
-    ]
-    found.sort(key=lambda change: change.position)
-    return tuple(found[:limit])
+    """Appends and erasures after a position, in order."""
+    return tuple(_change(*columns) for columns in connection.execute(Q["changes"], (after, limit)).fetchall())
 
 
-def _change(place: int, session: bytes, first: int, last: int, body: bytes) -> Change:
+def _change(place: int, session: bytes | None, first: int, last: int, body: bytes, digest: bytes) -> Change:
+    if session is None:
+        gone, at = SessionId(text(digest)), int.from_bytes(body, "big")
+        return Change(position=place, session=gone, first=0, last=last, at=at, erased=True)
     record = unpack(body)
     kinds = tuple(entry.kind for entry in record.entries)
     return Change(position=place, session=SessionId(text(session)), first=first, last=last, at=record.at, kinds=kinds)

@@ -14,7 +14,6 @@ from perdure.stores.packing import pack
 from perdure.stores.sqlite import connection as connections
 from perdure.stores.sqlite import finding, reads, words, writes
 from perdure.stores.sqlite.readers import Readers
-from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction, Writer
 from perdure.waiting import Bell, after_fork
@@ -41,7 +40,7 @@ class SqliteStore:
 
     def _begin(self) -> None:
         self._bell = Bell()
-        self._writer = Writer(self.path, Q["position"], lambda _: self._bell.ring())
+        self._writer = Writer(self.path, self._bell.ring)
         self._readers = Readers(self.path)
 
     def _forked(self) -> None:

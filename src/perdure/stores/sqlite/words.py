@@ -31,8 +31,9 @@ def catch_up(tx: Asks) -> bool:
     """Index one batch of records; whether more are waiting."""
     cursor = tx.execute(Q["words_cursor"]).fetchone()[0]
     found = tx.execute(Q["records_after"], (cursor, BATCH)).fetchall()
-    for position, body in found:
-        tx.execute(Q["index_words"], (position, content(unpack(body))))
+    for position, body, session in found:
+        if session:
+            tx.execute(Q["index_words"], (position, content(unpack(body))))
     if found:
         tx.execute(Q["move_words_cursor"], (found[-1][0],))
     return len(found) == BATCH

@@ -16,34 +16,40 @@ import apsw
 from perdure.core.errors import PerdureError, StoreClosed, StorePoisoned
 from perdure.ports.store import KeyTaken
 from perdure.stores.sqlite.connection import connect, translate
-from perdure.stores.sqlite.sql import Asks
+from perdure.stores.sqlite.sql import QUERIES, Asks
 from perdure.waiting import Ticket, blocking, deliver_all
 
 MAX_BATCH: Final = 256
+MAX_STIRRED: Final = 100_000
 
 Operation = Callable[["Transaction"], Any]
 
 
 class Transaction:
-    """What an operation writes through: the connection, and the feed positions of this transaction."""
+    """What an operation writes through: the connection, and what the writer remembers between transactions."""
 
-    def __init__(self, connection: Asks, position: int) -> None:
-        self.execute = connection.execute
-        self.position = position
+    def __init__(self, connection: apsw.Connection, stirred: dict[int, int]) -> None:
+        asks: Asks = connection
+        self.execute = asks.execute
+        self.position = connection.last_insert_rowid
+        self._stirred = stirred
 
-    def next_position(self) -> int:
-        """The next place in the feed."""
-        self.position += 1
-        return self.position
+    def stir(self, no: int, activity: int) -> None:
+        """Keep the coarse activity of a session in step; most appends find it unchanged and pay nothing."""
+        if self._stirred.get(no) != activity:
+            if len(self._stirred) > MAX_STIRRED:
+                self._stirred.clear()
+            self.execute(QUERIES["stir"], (activity, no))
+            self._stirred[no] = activity
 
 
 class Writer:
     """Owns the connection that writes."""
 
-    def __init__(self, path: str, position_sql: str, committed: Callable[[int], None]) -> None:
+    def __init__(self, path: str, committed: Callable[[], None]) -> None:
         self._path = path
-        self._position_sql = position_sql
         self._committed = committed
+        self._stirred: dict[int, int] = {}
         self._lock = Lock()
         self._queue: deque[tuple[Operation, Ticket[Any], bool]] = deque()
         self._connection: apsw.Connection | None = None
@@ -97,7 +103,7 @@ class Writer:
             return
         outcomes: list[tuple[Ticket[Any], Any, BaseException | None]]
         try:
-            outcomes, position = self._transact(batch)
+            outcomes = self._transact(batch)
         except apsw.Error as error:
             failure = translate(error, self._path)
             if isinstance(failure, StorePoisoned):
@@ -109,38 +115,37 @@ class Writer:
             deliver_all([(ticket, None, broken) for _, ticket, _ in batch])
             raise
         else:
-            self._committed(position)
+            self._committed()
         deliver_all(outcomes)
 
     def _transact(
         self, batch: list[tuple[Operation, Ticket[Any], bool]]
-    ) -> tuple[list[tuple[Ticket[Any], Any, BaseException | None]], int]:
+    ) -> list[tuple[Ticket[Any], Any, BaseException | None]]:
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            asks: Asks = connection
-            transaction = Transaction(asks, asks.execute(self._position_sql).fetchone()[0])
+            transaction = Transaction(connection, self._stirred)
             outcomes = [self._run(transaction, operation, ticket, guarded) for operation, ticket, guarded in batch]
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            self._stirred.clear()
             raise
-        return outcomes, transaction.position
+        return outcomes
 
     def _run(
         self, transaction: Transaction, operation: Operation, ticket: Ticket[Any], guarded: bool
     ) -> tuple[Ticket[Any], Any, BaseException | None]:
         if guarded:
             transaction.execute("SAVEPOINT operation")
-        position = transaction.position
         try:
             outcome = operation(transaction)
         except (PerdureError, KeyTaken) as refusal:
             if guarded:
                 transaction.execute("ROLLBACK TO operation")
                 transaction.execute("RELEASE operation")
-                transaction.position = position
+                self._stirred.clear()
             return ticket, None, refusal
         if guarded:
             transaction.execute("RELEASE operation")

@@ -16,6 +16,7 @@ from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction
 
+ACTIVITY_SHIFT: Final = 26
 KEPT_SNAPSHOTS: Final = 16
 """Cached states kept per session; older ones go, the anchor of a pruned log never."""
 
@@ -30,7 +31,7 @@ def append(tx: Transaction, commits: Sequence[tuple[Commit, bytes]]) -> int:
         for move in commit.accounts:
             _move_account(tx, move)
         _store_record(tx, no, commit, body)
-    return tx.position
+    return tx.position()
 
 
 def _refuse_known_key(tx: Transaction, use: KeyUse) -> None:
@@ -87,6 +88,7 @@ def _advance(tx: Transaction, commit: Commit) -> int:
     if found is None:
         raise stale(row.session, commit.expected, tx.execute(Q["place"], (raw(row.session),)).fetchone())
     no: int = found[0]
+    tx.stir(no, row.active_at >> ACTIVITY_SHIFT)
     if commit.listing:
         tx.execute(Q["drop_labels"], (no,))
         _insert_labels(tx, no, row)
@@ -107,7 +109,7 @@ def stale(session: SessionId, expected: int, place: tuple[int, int] | None) -> N
 
 def _store_record(tx: Transaction, no: int, commit: Commit, body: bytes) -> None:
     record = commit.record
-    tx.execute(Q["insert_record"], (tx.next_position(), no, record.first, record.last, commit.row.digest, body))
+    tx.execute(Q["insert_record"], (no, record.first, record.last, commit.row.digest, body))
     if commit.key is not None:
         scope = 0 if commit.key.session is None else no
         key = commit.key
@@ -200,7 +202,7 @@ def adopt(tx: Transaction, session: SessionId, copies: Sequence[tuple[Stored, by
     no = _known(tx, session)
     for stored, body in copies:
         record = stored.record
-        values = (tx.next_position(), no, record.first, record.last, stored.digest, body)
+        values = (no, record.first, record.last, stored.digest, body)
         tx.execute(Q["copy_record"], values)
 
 
@@ -217,7 +219,7 @@ def bring(tx: Transaction, head: Head, brought: Iterable[Stored], snapshot: Snap
     for stored in brought:
         record = stored.record
         statement = Q["insert_record" if record.origin == own else "copy_record"]
-        tx.execute(statement, (tx.next_position(), no, record.first, record.last, stored.digest, pack(record)))
+        tx.execute(statement, (no, record.first, record.last, stored.digest, pack(record)))
     if snapshot is not None:
         _save_snapshot(tx, no, snapshot)
 
@@ -242,6 +244,7 @@ def prune(tx: Transaction, session: SessionId, upto: int, digest: bytes, snapsho
     tx.execute(Q["drop_segments"], (no,))
     tx.execute(Q["drop_snapshots_before"], (no, upto))
     words.forget(tx, [found[0] for found in tx.execute(Q["prune_records"], (no, upto)).fetchall()])
+    tx.execute(Q["clamp_words_cursor"])
 
 
 def erase(tx: Transaction, session: SessionId, at: int) -> bool:
@@ -251,9 +254,11 @@ def erase(tx: Transaction, session: SessionId, at: int) -> bool:
         return False
     if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
         raise BranchRefused(f"branches still share the log of {session}; give them their copy first", session=session)
+    version = tx.execute(Q["place"], (raw(session),)).fetchone()[1]
+    # The tombstone comes first: it takes a position above all that are about to go.
+    tx.execute(Q["insert_tombstone"], (version, raw(session), at.to_bytes(8, "big")))
     words.forget(tx, [found[0] for found in tx.execute(Q["erase_records"], (no,)).fetchall()])
     for name in ("drop_segments", "drop_labels", "erase_snapshots", "erase_checkpoints", "erase_keys"):
         tx.execute(Q[name], (no,))
-    version = tx.execute(Q["erase_session"], (no,)).fetchone()[0]
-    tx.execute(Q["insert_tombstone"], (tx.next_position(), raw(session), version, at))
+    tx.execute(Q["erase_session"], (no,))
     return True

@@ -100,6 +100,15 @@ class Feeding:
         assert change.position == await store.position() > before
         assert (change.session, change.erased, change.at) == (made.session, True, ambient.now())
 
+    async def test_of_an_erased_session_the_feed_tells_only_the_erasure(
+        self, store: Store, make: Builder, ambient: FixedAmbient
+    ) -> None:
+        made, kept = make.create(), make.create()
+        await put(store, made, kept, make.append(made))
+        await store.erase(made.session, ambient.now())
+        told = [(change.session, change.erased) for change in await store.changes(0, BEYOND)]
+        assert told == [(kept.session, False), (made.session, True)]
+
     async def test_positions_never_fall_or_repeat_after_erasures(
         self, store: Store, make: Builder, ambient: FixedAmbient
     ) -> None:

@@ -105,6 +105,12 @@ class Reading:
         assert (await store.run(log[0].session, after=0, upto=10, limit=3)).before is None
         assert (await store.run(log[0].session, after=0, upto=10, limit=100, newest=True)).before is None
 
+    async def test_an_empty_run_has_nothing_before_it(self, store: Store, make: Builder) -> None:
+        log = await log_of_ten(store, make)
+        for newest in (False, True):
+            run = await store.run(log[0].session, after=10, upto=BEYOND, limit=5, newest=newest)
+            assert run == Run(None, ())
+
     async def test_an_unknown_session_has_no_records(self, store: Store, make: Builder) -> None:
         await log_of_ten(store, make)
         assert await records_of(store, make.create()) == ()

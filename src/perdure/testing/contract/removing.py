@@ -124,6 +124,25 @@ class Pruning:
         assert (head.anchor_version, head.anchor_digest) == (anchor.version, anchor.digest)
         assert head.row == log[-1].commit.row
 
+    async def test_a_record_that_reaches_past_the_anchor_stays_whole(self, store: Store, make: Builder) -> None:
+        made = make.create()
+        second = make.append(made, said("a"), said("b"), said("c"))
+        await put(store, made, second, make.append(second))
+        _, digest = second.at(3)
+        await store.prune(made.session, 3, digest, made.snapshot)
+        stored = await records_of(store, made)
+        assert [(item.record.first, item.record.last) for item in stored] == [(2, 4), (5, 5)]
+
+    async def test_cached_states_from_before_an_anchor_are_gone(self, store: Store, make: Builder) -> None:
+        made = make.create()
+        log = [made, *grow(make, made, 3)]
+        await put(store, *log)
+        for item in log:
+            await store.save_snapshot(made.session, item.snapshot)
+        await store.prune(made.session, 2, log[1].digest, log[1].snapshot)
+        assert await store.snapshot(made.session, 1) is None
+        assert (await store.snapshots(made.session))[0] == log[1].snapshot
+
     async def test_a_pruned_session_goes_on(self, store: Store, make: Builder) -> None:
         log, anchor = await pruned(store, make)
         last = await put(store, make.append(log[-1]))
