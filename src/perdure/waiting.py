@@ -4,7 +4,7 @@ perdure's shell is written once, as coroutines. Under asyncio they suspend; unde
 them to their end on the calling thread, and every wait inside them is a plain thread wait. So there is one code
 path, no hidden loop thread, and nothing that a notebook's own loop or a fork could break.
 
-Invariant: the only things perdure's coroutines wait on are a `Ticket`, a `Lane` and `Ambient.sleep`.
+Invariant: the only things perdure's coroutines wait on are a `Ticket`, a `Lane`, a `Bell` and `Ambient.sleep`.
 """
 
 import contextlib
@@ -79,13 +79,19 @@ class Ticket(Generic[T]):
             self._waiters.append((loop, wake))
             return True
 
+    def _delist(self, wake: Callable[[], None]) -> None:
+        """Forget a waiter that gave up, so that waiting in vain leaves nothing behind."""
+        with self._lock:
+            self._waiters = [waiter for waiter in self._waiters if waiter[1] != wake]
+
     def wait(self, timeout: float = -1) -> bool:
         """Block this thread until the result is there, or for `timeout` seconds."""
         gate = Lock()
         gate.acquire()
-        if not self._enlist(None, gate.release):
+        if not self._enlist(None, gate.release) or gate.acquire(timeout=timeout):
             return True
-        return gate.acquire(timeout=timeout)
+        self._delist(gate.release)
+        return self.done
 
     def result(self) -> T:
         """The delivered result, or its error raised."""
@@ -103,8 +109,17 @@ class Ticket(Generic[T]):
 
                 loop = asyncio.get_running_loop()
                 future: asyncio.Future[None] = loop.create_future()
-                if self._enlist(loop, lambda: None if future.done() else future.set_result(None)):
-                    yield from future.__await__()
+
+                def wake() -> None:
+                    if not future.done():
+                        future.set_result(None)
+
+                if self._enlist(loop, wake):
+                    try:
+                        yield from future.__await__()
+                    except BaseException:
+                        self._delist(wake)
+                        raise
         return self.result()
 
 
@@ -125,7 +140,7 @@ def _wake(waiters: list[tuple[Any, Callable[[], None]]]) -> None:
         else:
             loops.setdefault(id(loop), (loop, []))[1].append(wake)
     for loop, wakes in loops.values():
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # a loop that closed meanwhile has nobody left to wake
             loop.call_soon_threadsafe(_run_all, wakes)
 
 

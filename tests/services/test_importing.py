@@ -270,8 +270,10 @@ def spoiled(lines: list[bytes]) -> Iterable[tuple[str, int, list[bytes]]]:
     yield "another digest in the header", last - 1, at(0, digest=other_hex(header["digest"]))
     yield "another session in the header", 2, at(0, session=event["id"])
     yield "an id in another spelling", 1, at(0, session=header["session"].upper())
-    yield "segments that are not there", message, at(
-        0, segments=[{"origin": header["session"], "upto": message - 1, "digest": header["digest"]}]
+    yield (
+        "segments that are not there",
+        message,
+        at(0, segments=[{"origin": header["session"], "upto": message - 1, "digest": header["digest"]}]),
     )
     yield "other words", message + 1, at(message, data=event["data"] | {"content": "goodbye"})
     yield "one more field in the data", message + 1, at(message, data=event["data"] | {"more": 1})
@@ -284,11 +286,15 @@ def spoiled(lines: list[bytes]) -> Iterable[tuple[str, int, list[bytes]]]:
     yield "data and raw", message + 1, at(message, raw="")
     yield "a commitment too many", message + 1, at(message, commitment=header["digest"])
     yield "redacted with its data", message + 1, at(message, redacted=True)
-    yield "redacted by someone", last, at(
-        message, redacted=True, blind=None, data=None, commitment=_commitment(event).hex()
+    yield (
+        "redacted by someone",
+        last,
+        at(message, redacted=True, blind=None, data=None, commitment=_commitment(event).hex()),
     )
-    yield "a redacted beginning", 2, at(
-        1, redacted=True, blind=None, data=None, commitment=_commitment(codec.from_json(lines[1])).hex()
+    yield (
+        "a redacted beginning",
+        2,
+        at(1, redacted=True, blind=None, data=None, commitment=_commitment(codec.from_json(lines[1])).hex()),
     )
     yield "another digest", message + 1, at(message, digest=other_hex(event["digest"]))
     yield "a digest in capitals", message + 1, at(message, digest="A" * 64)
@@ -479,7 +485,7 @@ async def live(world: World, story: list[tuple[str, Any]]) -> list[SessionId]:
 
 
 @given(steps, st.booleans(), st.sampled_from([1, 3, 1000]))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_session_went_through_it_comes_back(
     tmp_path_factory: pytest.TempPathFactory, story: list[tuple[str, Any]], on_disk: bool, snapshot_every: int
 ) -> None:

@@ -160,6 +160,7 @@ class Session(_Blocking):
     erase = blocking(AsyncSession.erase)
     verify = blocking(AsyncSession.verify)
     export = blocking(AsyncSession.export)
+    mirror = blocking(AsyncSession.mirror)
     resume = returning_session(AsyncSession.resume)
     branch = returning_session(AsyncSession.branch)
     rewind = returning_session(AsyncSession.rewind)
@@ -201,6 +202,7 @@ class Perdure(_Blocking):
 
     create = returning_session(AsyncPerdure.create)
     session = returning_session(AsyncPerdure.session)
+    import_jsonl = returning_session(AsyncPerdure.import_jsonl)
     find = blocking(AsyncPerdure.find)
     count = blocking(AsyncPerdure.count)
     recover = blocking(AsyncPerdure.recover)

@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
 import msgspec
 
@@ -17,13 +17,16 @@ from perdure.core.session.ids import SessionId, session_id
 from perdure.core.session.lifecycle import Moved
 from perdure.core.session.origin import Config, Isolation
 from perdure.core.session.values import check
+from perdure.edge import files
 from perdure.edge.session import AsyncSession
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Change, Query
-from perdure.services.finding import Page
-from perdure.services.lifecycle import Recovered
 from perdure.services.loading import SnapshotPolicy
-from perdure.services.verifying import StoreReport
+
+if TYPE_CHECKING:
+    from perdure.services.finding import Page
+    from perdure.services.lifecycle import Recovered
+    from perdure.services.verifying import StoreReport
 
 MAX_TEXT = 1000
 Time = datetime | int | None
@@ -107,7 +110,15 @@ class AsyncPerdure:
         await self._services.sessions.log.head(wanted)
         return AsyncSession(self._services, wanted)
 
-    async def find(self, /, *, limit: int = 50, cursor: str | None = None, **conditions: Unpack[Conditions]) -> Page:
+    async def import_jsonl(
+        self, source: str | os.PathLike[str] | Iterable[bytes | str], *, progress: Progress | None = None
+    ) -> AsyncSession:
+        """Rebuild a session exactly from an export: a file, or its lines. One that is there already is left alone."""
+        lines = files.lines(os.fspath(source)) if isinstance(source, str | os.PathLike) else source
+        report = await self._services.importing.import_lines(lines, progress)
+        return AsyncSession(self._services, report.session)
+
+    async def find(self, /, *, limit: int = 50, cursor: str | None = None, **conditions: Unpack[Conditions]) -> "Page":
         """Sessions that match every condition, newest first, a page at a time."""
         return await self._services.finding.page(self._query(conditions, limit), cursor)
 
@@ -124,7 +135,7 @@ class AsyncPerdure:
         async for change in self._services.finding.watch(after, wanted):
             yield change
 
-    async def recover(self) -> list[Recovered]:
+    async def recover(self) -> "list[Recovered]":
         """Close every turn whose writer died. Call it when no other process is at work on the store."""
         return await self._services.lifecycle.recover_all()
 
@@ -176,7 +187,7 @@ class AsyncPerdure:
         """An account by its id; one nobody has used is empty and without a cap."""
         return await self._services.store.account(id) or Account()
 
-    async def verify(self, progress: Progress | None = None) -> StoreReport:
+    async def verify(self, progress: Progress | None = None) -> "StoreReport":
         """Check every byte of every session."""
         return await self._services.verifying.verify_store(progress)
 
@@ -190,6 +201,7 @@ class AsyncPerdure:
 
     async def close(self) -> None:
         """Let go of the file; harmless when repeated."""
+        await self._services.sessions.loader.flush()
         await self._services.store.close()
 
 

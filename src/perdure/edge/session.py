@@ -1,7 +1,8 @@
 """One session, as async callers hold it. Every method is one call of one service."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.compose import Services
 from perdure.core.errors import Invalid
@@ -17,13 +18,16 @@ from perdure.core.session.scratchpad import Pad
 from perdure.core.session.state import State
 from perdure.core.session.tails import DEFAULT_DEPTH, tail
 from perdure.core.session.transcript import Turn, turns_of
+from perdure.edge.files import DiskFiles
 from perdure.edge.turn import AsyncTurn
 from perdure.ports.store import Change, Row
-from perdure.services.branches import BranchRequest
-from perdure.services.checkpoints import CheckpointInfo, Restored
-from perdure.services.lifecycle import Recovered
-from perdure.services.merging import MergeReport
-from perdure.services.verifying import Report
+from perdure.services.requests import BranchRequest
+
+if TYPE_CHECKING:
+    from perdure.services.checkpoints import CheckpointInfo, Restored
+    from perdure.services.lifecycle import Recovered
+    from perdure.services.merging import MergeReport
+    from perdure.services.verifying import Report
 
 T = TypeVar("T")
 
@@ -210,7 +214,7 @@ class AsyncSession:
         request = BranchRequest(title=title, config=config or {}, key=key)
         return self._other((await self._services.branches.resume(checkpoint, request)).session)
 
-    async def recover(self) -> Recovered | None:
+    async def recover(self) -> "Recovered | None":
         """Close a turn whose writer died, naming the tools to retry; None when no turn is open."""
         return await self._services.lifecycle.recover(self.id)
 
@@ -222,19 +226,19 @@ class AsyncSession:
 
     async def checkpoint(
         self, label: str = "", metadata: dict[str, Any] | None = None, *, key: str | None = None
-    ) -> CheckpointInfo:
+    ) -> "CheckpointInfo":
         """Make the present state one that can be resumed from."""
         return await self._services.checkpoints.take(self.id, label, metadata, key=key)
 
-    async def checkpoints(self) -> tuple[CheckpointInfo, ...]:
+    async def checkpoints(self) -> "tuple[CheckpointInfo, ...]":
         """The checkpoints that can be used, oldest first."""
         return await self._services.checkpoints.list(self.id)
 
-    async def pin(self, checkpoint: str) -> CheckpointInfo:
+    async def pin(self, checkpoint: str) -> "CheckpointInfo":
         """Keep a checkpoint for as long as the session lives."""
         return await self._services.checkpoints.pin(checkpoint)
 
-    async def unpin(self, checkpoint: str) -> CheckpointInfo:
+    async def unpin(self, checkpoint: str) -> "CheckpointInfo":
         """Let a checkpoint expire again."""
         return await self._services.checkpoints.pin(checkpoint, False)
 
@@ -242,7 +246,7 @@ class AsyncSession:
         """Make a checkpoint's id unusable now."""
         await self._services.checkpoints.drop(checkpoint)
 
-    async def restore(self, checkpoint: str) -> Restored:
+    async def restore(self, checkpoint: str) -> "Restored":
         """The state a checkpoint holds; a damaged copy is rebuilt from the log, and says so."""
         return await self._services.checkpoints.restore(checkpoint)
 
@@ -288,11 +292,11 @@ class AsyncSession:
 
     async def merge(
         self, source: "AsyncSession", policy: str = "escalate", *, summary: str | None = None
-    ) -> MergeReport:
+    ) -> "MergeReport":
         """Take over another session's vars and scratchpads, three-way."""
         return await self._services.merging.merge(self.id, source.id, policy, summary)
 
-    async def resolve(self, conflict: str, choices: dict[str, Any]) -> MergeReport:
+    async def resolve(self, conflict: str, choices: dict[str, Any]) -> "MergeReport":
         """Settle a conflict a merge left: for each path `ours`, `theirs`, `base`, or a value."""
         return await self._services.merging.resolve(self.id, conflict, choices)
 
@@ -311,10 +315,20 @@ class AsyncSession:
         """Remove the session for good; how many branches were given their own copy of its log first."""
         return await self._services.erasure.erase(self.id)
 
-    async def verify(self) -> Report:
+    async def verify(self) -> "Report":
         """Check every byte of the session against its chain."""
         return await self._services.verifying.verify(self.id)
 
-    async def export(self, progress: Callable[[int, int], None] | None = None) -> list[bytes]:
-        """The session as JSONL, one event a line."""
-        return [line async for line in self._services.exporting.export(self.id, progress)]
+    async def export(
+        self, path: str | os.PathLike[str] | None = None, *, progress: Callable[[int, int], None] | None = None
+    ) -> list[bytes]:
+        """The session as JSONL, one event a line: as lines, or into a file that is there whole or not at all."""
+        lines = self._services.exporting.export(self.id, progress)
+        if path is None:
+            return [line async for line in lines]
+        await DiskFiles().replace(os.fspath(path), lines)
+        return []
+
+    async def mirror(self, path: str | os.PathLike[str], *, finish: bool = False) -> int:
+        """Keep a JSONL file in step with the session: write what it lacks; how many lines that were."""
+        return await self._services.mirroring.mirror(self.id, os.fspath(path), DiskFiles(), finish=finish)

@@ -16,21 +16,10 @@ from perdure.core.session.turns import Message, Turns, TurnStarted
 from perdure.ports.store import Head, Query, Row, Segment, Snapshot
 from perdure.services.checkpoints import Checkpoints
 from perdure.services.log import PAGE, stretches
+from perdure.services.requests import BranchRequest
 from perdure.services.sessions import Outcome, Prefix, Sessions
 
 BeforeBranch = Callable[[SessionId, int, str], Awaitable[None]]
-
-
-class BranchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a branch shall be. `config` holds only the fields that replace inherited ones."""
-
-    kind: str = BranchKind.CHECKPOINT.value
-    name: str = ""
-    title: str | None = None
-    config: dict[str, Any] = {}
-    checkpoint: str | None = None
-    id: SessionId | None = None
-    key: str | None = None
 
 
 class Branches:

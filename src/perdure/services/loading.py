@@ -4,12 +4,13 @@ A snapshot is a cache: one that does not match its checksum is passed over, and 
 """
 
 from collections import OrderedDict
+from contextlib import suppress
 from hashlib import sha256
 from typing import Final
 
 import msgspec
 
-from perdure.core.errors import Damaged, Invalid, NotFound
+from perdure.core.errors import Damaged, Invalid, NotFound, WorldError
 from perdure.core.session import state as states
 from perdure.core.session.ids import SessionId
 from perdure.core.session.redaction import Redacted
@@ -20,6 +21,9 @@ from perdure.ports.store import Head, Snapshot, Store
 from perdure.services.log import Log
 
 CACHED_SESSIONS: Final = 1024
+WORTH_SAVING: Final = 100
+"""Events since the last snapshot that make one more worth its bytes when the store is closed."""
+FLUSHED: Final = 64
 
 
 class SnapshotPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,6 +149,16 @@ class Loader:
         self._cache.move_to_end(session)
         while len(self._cache) > CACHED_SESSIONS:
             self._cache.popitem(last=False)
+
+    async def flush(self) -> None:
+        """Cache the states of the sessions last used, so that the next process starts where this one stopped."""
+        waiting = [
+            item for item in self._cache.items() if item[1].state.version - item[1].snapshot_version >= WORTH_SAVING
+        ]
+        for session, loaded in waiting[-FLUSHED:]:
+            with suppress(WorldError):  # a cache: a read-only or full store closes without it
+                await self._store.save_snapshot(session, snapshot_of(loaded.state))
+            self.remember(session, msgspec.structs.replace(loaded, snapshot_version=loaded.state.version))
 
     def forget(self, session: SessionId | None = None) -> None:
         """Drop what is cached of a session, or of all; the next use reads the store."""

@@ -35,7 +35,7 @@ class Mirrored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Glance(msgspec.Struct, frozen=True):
-    """As much of an event's line as tells whether it was redacted; of the header, nothing."""
+    """As much of an event's line as tells whether it was redacted; the header has version 0."""
 
     version: int = 0
     redacted: bool = False
@@ -53,6 +53,7 @@ async def look(files: Files, path: str) -> Mirrored | None:
     header = _read_header(first, path)
     begin = len(first) + 1
     start = await _line_start(files, path, begin, max(begin, size - BATCH))
+    start = await _line_start(files, path, begin, max(begin, start - 1))  # one line more: it was synced before
     content = await files.read(path, start, size - start)
     anchor = header.anchor
     version, digest = (anchor.version, anchor.digest) if anchor is not None else (0, "")
@@ -106,7 +107,7 @@ async def _line_start(files: Files, path: str, least: int, place: int) -> int:
 
 async def lines_of(files: Files, path: str, end: int) -> AsyncIterator[tuple[Glance, bytes]]:
     """The whole lines in the first `end` bytes of a file, newlines included, and a glance at each."""
-    rest, place = b"", 0
+    rest, place, header = b"", 0, True
     while place < end:
         block = await files.read(path, place, min(BATCH, end - place))
         if not block:
@@ -115,9 +116,10 @@ async def lines_of(files: Files, path: str, end: int) -> AsyncIterator[tuple[Gla
         *whole, rest = (rest + block).split(b"\n")
         for line in whole:
             try:
-                glance = _glance(line)
+                glance = Glance() if header else _glance(line)
             except msgspec.DecodeError as wrong:
                 raise BadExport(f"{path} has a damaged line; delete it and mirror the session again") from wrong
+            header = False
             yield glance, line + b"\n"
 
 

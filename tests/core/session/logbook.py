@@ -11,6 +11,7 @@ from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.decide import Decided, Facts, Wish, decide, with_automatic_checkpoints
 from perdure.core.session.event import Entry, Event, Payload, Shared
 from perdure.core.session.ids import Digest, SessionId, Version
+from perdure.core.session.kinds import payload_of
 from perdure.core.session.record import Record
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, restore, write
 
@@ -22,7 +23,7 @@ SECOND = 1_000_000
 
 def event_of(payload: Payload, version: int = 1, *, at: int = NOON, redacted: bool = False, **entry: Any) -> Event:
     """An event in an envelope of its own, outside any chain; `entry` are agent, child_agent, target, turn."""
-    shared = Shared("tenant", SESSION, RAW, version, bytes(16), at, "someone", 0, None)
+    shared = Shared("tenant", SESSION, RAW, version, bytes(16), at, "someone", 0, None, payload_of)
     fields: dict[str, Any] = {"agent": None, "child_agent": None, "target": payload.aim(), "turn": None} | entry
     held = Entry(payload.kind, payload.kind_version, **fields, blind=None if redacted else bytes(16), data=b"")
     return Event(shared, held, Version(version), bytes(32), Digest(bytes(32)), payload)

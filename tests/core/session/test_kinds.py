@@ -165,3 +165,21 @@ def test_a_document_of_an_unknown_kind_names_the_known_ones() -> None:
 def test_two_payloads_cannot_claim_one_kind() -> None:
     assert len({cls.kind for cls in KINDS.values()}) == len(KINDS)
     assert all(issubclass(cls, msgspec.Struct) for cls in KINDS.values())
+
+
+@pytest.mark.usefixtures("_weather")
+def test_lifting_takes_whatever_could_be_written() -> None:
+    """A value may nest as deep as the codec lets it; the payload around it is one level more."""
+    deep: Any = 1
+    for _ in range(64):
+        deep = [deep]
+    lifted = decode("weather", 2, encode_struct(Old(fahrenheit=212, place="Lisbon", more=deep)), LIFTS)
+    assert lifted == Weather(celsius=100.0, place="Lisbon")
+
+
+class Old(msgspec.Struct):
+    """What the second version of the kind may have held."""
+
+    fahrenheit: float
+    place: str
+    more: Any

@@ -50,7 +50,8 @@ def amount(micros: int) -> int:
 def apply(account: Account, move: AccountMove) -> Account:
     """The account after the move; `BudgetExhausted` when a reservation does not fit. Spending always lands."""
     if move.sets_cap:
-        account = msgspec.structs.replace(account, cap=move.cap, paused=account.paused and move.cap is not None)
+        short = move.cap is not None and account.spent + account.reserved > move.cap
+        account = msgspec.structs.replace(account, cap=move.cap, paused=short)
     if move.reserve:
         left = account.left
         if account.paused or (left is not None and move.reserve > left):

@@ -27,6 +27,7 @@ from perdure.core.session import (
     vars,
 )
 from perdure.core.session.event import Entry, Payload, payloads_of
+from perdure.core.session.values import Limits
 
 _ASPECTS = (
     agents,
@@ -73,6 +74,8 @@ _DECODERS: Final = _Decoders()
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 UPCASTERS: Final[dict[tuple[str, int], Upcaster]] = {}
 """(kind, version it lifts from) → the document in the next version's shape."""
+_WHOLE: Final = Limits(max_depth=128, max_items=1 << 24, max_key=1 << 24)
+"""For a whole payload; the codec's usual limits hold for each value in it."""
 
 
 def decode(
@@ -88,11 +91,11 @@ def decode(
     try:
         if kind_version == cls.kind_version:
             return _DECODERS[kind](data)
-        document = codec.decode(data)
+        document = codec.decode(data, _WHOLE)
         for step in range(kind_version, cls.kind_version):
             document = upcasters[kind, step](document)
-        return _DECODERS[kind](codec.encode(document))
-    except (msgspec.MsgspecError, KeyError, Invalid) as broken:
+        return _DECODERS[kind](codec.encode(document, _WHOLE))
+    except (Invalid, LookupError, TypeError, ValueError) as broken:  # the last three: an upcaster met other data
         raise Damaged(f"event data of kind {kind!r} does not decode: {broken}", kind=kind) from broken
 
 

@@ -176,6 +176,13 @@ def allowed(phase: Phase) -> tuple[str, ...]:
     return tuple(move.event for move in TABLE if move.source is phase)
 
 
+def diagram() -> str:
+    """The table as a Mermaid state diagram; docs/ARCHITECTURE.md shows exactly this."""
+    lines = ["stateDiagram-v2", "    [*] --> init"]
+    lines += [f"    {move.source.value} --> {move.to.value}: {move.event}" for move in TABLE]
+    return "\n".join([*lines, "    archived --> [*]"])
+
+
 def find_move(phase: Phase, event: str) -> Move:
     """The row for this move; `MoveRefused` names what is allowed instead."""
     move = MOVES.get((phase, event))

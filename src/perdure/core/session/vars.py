@@ -10,6 +10,8 @@ import msgspec
 
 from perdure.core.session.diff import apply_leniently, diff, from_document, to_document
 from perdure.core.session.event import Event, Payload
+from perdure.core.session.packing import encode
+from perdure.core.session.values import DOCUMENT_LIMITS
 
 
 class VarsPatched(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,7 +34,11 @@ class Vars(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def change(part: Vars, document: dict[str, Any], schema: str = "", version: str = "") -> VarsPatched | None:
-    """The event that makes `document` the new one, or None when nothing differs."""
+    """The event that makes `document` the new one, or None when nothing differs.
+
+    `Invalid`, `TooDeep` or `TooLarge` when it cannot be stored: its limits leave room for the state around it.
+    """
+    encode(document, DOCUMENT_LIMITS)
     schema = schema or part.schema
     version = version or part.schema_version
     patch = diff(part.document, document)

@@ -9,6 +9,8 @@ from perdure.edge.cli.opening import opened, session_of
 from perdure.edge.cli.options import choice, json_option, store_option
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from perdure import Session
     from perdure.core.session.diff import Patch
 
@@ -57,7 +59,8 @@ def diff(session: str, other: str | None, store: str, as_json: bool, start: int 
     else:
         from perdure.edge.cli import output
 
-        show_patch(output.screen(), ops)
+        console = output.screen()
+        console.print(patch_text(ops), soft_wrap=not console.is_terminal)
 
 
 def _difference(left: "Session", start: int | None, right: "Session", end: int | None) -> "Patch":
@@ -67,22 +70,23 @@ def _difference(left: "Session", start: int | None, right: "Session", end: int |
     return difference(content_of(left.state(start)), content_of(right.state(end)))
 
 
-def show_patch(console: Any, ops: "Patch") -> None:
+def patch_text(ops: "Patch") -> "Text":
     """One line an operation: + added, - removed, ~ replaced."""
-    if not ops:
-        console.print("no difference")
+    from rich.text import Text
+
     from perdure.edge.cli import output
 
+    lines = []
     for op in documents.patch(ops):
         match op["op"]:
             case "add":
-                line = output.styled(f"+ {op['at']} = {documents.spell(op['value'])}", "green")
+                lines.append(output.styled(f"+ {op['at']} = {documents.spell(op['value'])}", "green"))
             case "remove":
-                line = output.styled(f"- {op['at']} was {documents.spell(op['old'])}", "red")
+                lines.append(output.styled(f"- {op['at']} was {documents.spell(op['old'])}", "red"))
             case _:
                 old, new = documents.spell(op["old"]), documents.spell(op["new"])
-                line = output.styled(f"~ {op['at']}: {old} → {new}", "yellow")
-        console.print(line, soft_wrap=not console.is_terminal)
+                lines.append(output.styled(f"~ {op['at']}: {old} → {new}", "yellow"))
+    return Text("\n").join(lines) if lines else Text("no difference")
 
 
 @click.command()

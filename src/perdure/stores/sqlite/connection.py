@@ -56,6 +56,7 @@ def connect(path: str, *, writable: bool) -> apsw.Connection:
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     if writable:
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync = 1")
@@ -63,8 +64,11 @@ def connect(path: str, *, writable: bool) -> apsw.Connection:
     return connection
 
 
-def prepare(path: str) -> None:
-    """Make the file a perdure store of today's format, or say why it cannot be one. Safe to race."""
+def prepare(path: str) -> apsw.Connection:
+    """Make the file a perdure store of today's format, or say why it cannot be one; the connection that did it.
+
+    Safe to race with others who open the same path.
+    """
     check_sqlite()
     fresh = not os.path.exists(path)
     if fresh and not os.path.isdir(os.path.dirname(path)):
@@ -74,10 +78,12 @@ def prepare(path: str) -> None:
         try:
             _adopt(connection, path)
             _migrate(connection, path)
-        finally:
+        except BaseException:
             connection.close()
+            raise
     if fresh:
         sync_folder(path)
+    return connection
 
 
 def check(path: str) -> None:
@@ -97,9 +103,10 @@ def check(path: str) -> None:
 
 def _adopt(connection: apsw.Connection, path: str) -> None:
     """Mark an empty file as ours; refuse one that belongs to something else before changing a byte of it."""
-    if _pragma(connection, "application_id") == APPLICATION_ID:
+    found = _pragma(connection, "application_id")
+    if found == APPLICATION_ID:
         return
-    if _pragma(connection, "application_id") or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+    if found or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
         raise not_ours(path)
     connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
     connection.execute("PRAGMA journal_mode = WAL")

@@ -183,3 +183,6 @@ WHERE (session = ? OR session IN (SELECT session FROM segment WHERE source = ?))
 -- name: snapshots
 SELECT n.version, n.state_blob, n.checksum FROM snapshot AS n JOIN session AS s ON s.no = n.session
 WHERE s.session_id = ? ORDER BY n.version
+
+-- name: checkpoint_of
+SELECT 1 FROM checkpoint WHERE id = ? AND session = ?

@@ -4,6 +4,8 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+import apsw
+
 from perdure.core.errors import Invalid, ReadOnly, StoreClosed
 from perdure.core.session.budget import Account
 from perdure.core.session.ids import SessionId
@@ -30,17 +32,17 @@ class SqliteStore:
         self.path = os.path.abspath(path)
         self._ambient = ambient
         self._read_only = read_only
+        self._closed = False
         if read_only:
             connections.check(self.path)
+            self._begin(None)
         else:
-            connections.prepare(self.path)
-        self._closed = False
-        self._begin()
+            self._begin(connections.prepare(self.path))
         after_fork(self, SqliteStore._forked)
 
-    def _begin(self) -> None:
+    def _begin(self, connection: apsw.Connection | None) -> None:
         self._bell = Bell()
-        self._writer = Writer(self.path, self._bell.ring)
+        self._writer = Writer(self.path, self._bell.ring, connection)
         self._readers = Readers(self.path)
 
     def _forked(self) -> None:
@@ -48,7 +50,7 @@ class SqliteStore:
         _INHERITED.extend(self._readers.abandon())
         _INHERITED.append(self._writer.abandon())
         if not self._closed:
-            self._begin()
+            self._begin(None)
 
     async def _write(self, operation: Callable[[Transaction], T], *, guarded: bool = True) -> T:
         if self._read_only:

@@ -46,13 +46,13 @@ class Transaction:
 class Writer:
     """Owns the connection that writes."""
 
-    def __init__(self, path: str, committed: Callable[[], None]) -> None:
+    def __init__(self, path: str, committed: Callable[[], None], connection: apsw.Connection | None) -> None:
         self._path = path
         self._committed = committed
         self._stirred: dict[int, int] = {}
         self._lock = Lock()
         self._queue: deque[tuple[Operation, Ticket[Any], bool]] = deque()
-        self._connection: apsw.Connection | None = None
+        self._connection = connection
         self._poisoned: PerdureError | None = None
         self._closed = False
         self._thread: Thread | None = None

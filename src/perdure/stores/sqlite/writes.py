@@ -186,7 +186,7 @@ def save_checkpoints(tx: Transaction, session: SessionId, items: Sequence[Checkp
     """Rebuilt checkpoints in the place of their old selves."""
     no = _no(tx, session)
     for item in items:
-        if no is not None and tx.execute("SELECT 1 FROM checkpoint WHERE id = ?", (item.id,)).fetchone():
+        if no is not None and tx.execute(Q["checkpoint_of"], (item.id, no)).fetchone():
             tx.execute(Q["save_checkpoint"], rows.checkpoint_values(no, item))
 
 

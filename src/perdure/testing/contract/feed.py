@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perdure.core.errors import StoreClosed, VersionConflict
-from perdure.ports.store import Change, Query, Snapshot, Store
+from perdure.ports.store import Change, Head, Query, Snapshot, Store
 from perdure.testing.ambient import FixedAmbient
 from perdure.testing.building import Builder, key_use, said
 from perdure.testing.contract.looking import (
@@ -221,6 +221,7 @@ class Closing:
             "account",
             "adopt",
             "append",
+            "bring",
             "changes",
             "checkpoint",
             "checkpoints",
@@ -248,6 +249,7 @@ class Closing:
             "account": ("purse",),
             "adopt": (made.session, []),
             "append": ([make.append(made).commit],),
+            "bring": (Head(row=made.commit.row, segments=()), [], None),
             "changes": (0, 1),
             "checkpoint": ("c",),
             "count": (Query(tenant=TENANT),),

@@ -27,6 +27,7 @@ from perdure.testing.building import Builder
 from perdure.testing.contract.appending import Appending
 from perdure.testing.contract.beside import Checkpoints, Snapshots
 from perdure.testing.contract.branching import Branching
+from perdure.testing.contract.bringing import Bringing
 from perdure.testing.contract.feed import Closing, Feeding, Watching
 from perdure.testing.contract.finding import Filtering, Ordering
 from perdure.testing.contract.keys import Keys
@@ -43,6 +44,7 @@ class StoreContract(
     Accounts,
     Reading,
     Branching,
+    Bringing,
     Erasing,
     Pruning,
     Rewriting,

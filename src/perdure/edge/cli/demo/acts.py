@@ -6,7 +6,7 @@ from msgspec import Struct
 from rich.tree import Tree
 
 from perdure.edge.cli import offline, output
-from perdure.edge.cli.branching import conflict_path, conflict_table, show_patch
+from perdure.edge.cli.branching import conflict_path, conflict_table, patch_text
 from perdure.edge.cli.demo import crash
 from perdure.edge.cli.demo.stage import Stage
 from perdure.edge.cli.text import counted, one_line
@@ -74,7 +74,7 @@ def killing(stage: Stage, trip: Trip) -> list[crash.Acknowledged]:
     stage.act(2, "A crash")
     stage.tell("Now another process takes a turn in the same session. We kill it while its tool is running.")
     acknowledged, ended = crash.kill_midway(stage, trip.store, trip.session, trip.desk.path)
-    stage.show(output.styled("  kill -9", "bold red"))
+    stage.show(output.styled("kill -9", "bold red"))
     stage.claim(f"the process was killed, it did not end by itself (exit code {ended})", crash.killed(ended))
     stage.claim("the desk had taken the booking, and nobody heard back", len(trip.desk.bookings()) == 1)
     return acknowledged
@@ -113,7 +113,7 @@ def _retry(stage: Stage, db: "Perdure", session: "Session", desk: offline.Desk) 
     if not unfinished or unfinished[0].key is None:
         return
     key = unfinished[0].key
-    stage.show(output.styled(f"  retry {unfinished[0].name} under the key {key[:40]}…", "yellow"))
+    stage.show(output.styled(f"retry {unfinished[0].name} under the key {key[:40]}…", "yellow"))
     with session.turn(model=offline.NAME) as turn:
         call = turn.ask("book_train", {"train": "night"})
         turn.start(call, key=key)
@@ -128,21 +128,25 @@ def another_way(stage: Stage, trip: Trip) -> str:
     import perdure
 
     stage.act(4, "Another way")
-    stage.tell("What if we had taken the morning train? A branch starts at any earlier version, and copies nothing.")
+    stage.tell("What if we had taken the morning train? A branch starts at any earlier version.")
     with perdure.open(trip.store) as db:
         session = db.session(trip.session)
         stage.code(f'other = session.branch(at={trip.first_turn_ends}, title="Vienna by day")')
+        records = db.inspect()["records"]
         other = session.branch(at=trip.first_turn_ends, title="Vienna by day")
+        stage.claim("the branch is one new record in the file", db.inspect()["records"] == records + 1)
         talk(stage, other, "Book the morning train.", trip.desk)
-        ours, theirs = session.turns()[-1].messages[-1].content, other.turns()[-1].messages[-1].content
-        stage.claim("both know the first turn; each has its own answer to the second", ours != theirs)
+        shared = session.events(upto=trip.first_turn_ends) == other.events(upto=trip.first_turn_ends)
+        answers = [each.turns()[-1].messages[-1].content for each in (session, other)]
+        stage.claim(
+            "both have the first turn, event for event; then each has its own", shared and len(set(answers)) == 2
+        )
         stage.code('session.patch_vars(train="night", euros=31, seat="window")')
         session.patch_vars(train="night", euros=31, seat="window")
         stage.code('other.patch_vars(train="morning", euros=66, lunch="packed")')
         other.patch_vars(train="morning", euros=66, lunch="packed")
         stage.code("session.diff(other)")
-        show_patch(stage.console, session.diff(other))
-        stage.wait(3.0)
+        stage.show(patch_text(session.diff(other)), 3.0)
         _merge(stage, session, other)
         return other.id
 
@@ -156,7 +160,7 @@ def _merge(stage: Stage, session: "Session", other: "Session") -> None:
     stage.claim("what both changed waits for a decision", paths == ["vars.euros", "vars.train"])
     stage.code('session.resolve(report.conflict_id, {"vars.euros": "ours", "vars.train": "ours"})')
     session.resolve(report.conflict_id, dict.fromkeys(paths, "ours"))
-    stage.show(output.facts((f"  {name}", str(value)) for name, value in sorted(_vars(session).items())))
+    stage.show(output.facts((name, str(value)) for name, value in sorted(_vars(session).items())))
     wanted = {"city": "Vienna", "euros": 31, "train": "night", "seat": "window", "lunch": "packed"}
     stage.claim("settled: the night train, with the packed lunch", _vars(session) == wanted)
 

@@ -56,6 +56,8 @@ def _tour(store: str, folder: str, fast: bool, keep: str | None) -> list[str]:
 
 
 def _farewell(stage: "Stage", keep: str | None) -> None:
+    from rich.text import Text
+
     stage.console.print()
     if keep is None:
         stage.tell("Where to go next: keep the store with perdure demo --keep trip.db and look around in it, then")
@@ -63,5 +65,6 @@ def _farewell(stage: "Stage", keep: str | None) -> None:
         stage.tell(f"Where to go next: the store is in {keep}. Look around in it with")
     name = keep or "trip.db"
     for line in (f"sessions list --store {name}", f"sessions history latest --store {name}", f"doctor --store {name}"):
-        stage.show(f"  perdure {line}", 0.3)
+        stage.show(Text(f"perdure {line}", style="cyan"), 0.3)
+    stage.console.print()
     stage.tell("and begin with import perdure in a program of your own. docs/CLI.md has every command.")

@@ -5,6 +5,7 @@ import time
 from typing import Any, Final
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
@@ -13,6 +14,7 @@ from perdure.edge.cli.text import clean
 
 WORD_SECONDS: Final = 0.11
 LINE_SECONDS: Final = 1.0
+INDENT: Final = (0, 0, 0, 2)
 READING_SECONDS: Final = 0.03
 """A character of narration."""
 
@@ -33,7 +35,8 @@ class Stage:
     def act(self, number: int, title: str) -> None:
         """A new part begins."""
         self.console.print()
-        self.console.print(Rule(Text(f" {number}  {title} ", style="bold"), align="left", style="dim"))
+        rule = Rule(Text(f" {number}  {title} ", style="bold"), align="left", style="dim")
+        self.console.print(rule, width=min(self.console.width, 100))
         self.console.print()
         self.wait(LINE_SECONDS)
 
@@ -42,14 +45,16 @@ class Stage:
         self.console.print(Text(clean(words)))
         self.wait(LINE_SECONDS + READING_SECONDS * len(words))
 
+        self.console.print()
+
     def code(self, line: str) -> None:
         """What is being called, as one would write it."""
-        self.console.print(Text(f"  >>> {line}", style="cyan"))
+        self.console.print(Padding(Text(f">>> {line}", style="cyan"), INDENT, expand=False))
         self.wait(LINE_SECONDS)
 
     def show(self, thing: RenderableType, seconds: float = 2.0) -> None:
         """A table, a tree, a line."""
-        self.console.print(thing)
+        self.console.print(Padding(thing, INDENT, expand=False))
         self.wait(seconds)
 
     def speaker(self, name: str) -> None:

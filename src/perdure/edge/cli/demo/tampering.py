@@ -24,13 +24,13 @@ def tampering(stage: Stage, trip: Trip, folder: str) -> None:
     copy = copied(trip.store, os.path.join(folder, "copy.db"))
     # What was said stands in the file in plain letters as a rule; where compression got at them, a digest does not.
     place = flip_one_bit(copy, [SAID.encode(), *digests])
-    stage.show(output.styled(f"  flipped one bit of byte {place} in a copy of the file", "yellow"))
+    stage.show(output.styled(f"flipped one bit of byte {place} in a copy of the file", "yellow"))
     with perdure.open(copy, read_only=True) as db:
         found = db.verify()
     named = [item for damaged in found.damaged if damaged.session == trip.session for item in damaged.problems]
     for item in named[:1]:
         versions = f", versions {item.versions[0]} to {item.versions[1]}" if item.versions else ""
-        stage.show(output.styled(f"  {item.place}{versions}: {item.what}", "red"))
+        stage.show(output.styled(f"{item.place}{versions}: {item.what}", "red"))
     stage.claim("the flipped bit is found, and the events it lies in are named", place is not None and named)
 
 
