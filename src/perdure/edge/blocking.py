@@ -143,6 +143,7 @@ class Session(_Blocking):
     suspend = blocking(AsyncSession.suspend)
     complete = blocking(AsyncSession.complete)
     terminate = blocking(AsyncSession.terminate)
+    compensate = blocking(AsyncSession.compensate)
     archive = blocking(AsyncSession.archive)
     recover = blocking(AsyncSession.recover)
     roll_back = blocking(AsyncSession.roll_back)

@@ -195,6 +195,10 @@ class AsyncSession:
         """End the session now; registered compensations run, last first."""
         return await self.move("terminate", reason)
 
+    async def compensate(self) -> tuple[str, ...]:
+        """Run compensations that a crash left undone; the names nobody here knows how to run."""
+        return await self._services.lifecycle.compensate(self.id)
+
     async def archive(self) -> int:
         """Put an ended session away."""
         return await self.move("archive")

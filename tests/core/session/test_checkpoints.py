@@ -90,6 +90,7 @@ def test_mutations_are_counted_from_the_second_one_on() -> None:
         {"least": 10.0, "most": 5.0},
         {"base": float("nan")},
         {"most": float("inf")},
+        {"most": 10**400},
         {"base": "often"},
     ],
 )
@@ -107,6 +108,7 @@ def test_an_adaptive_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]
         {"periodic": float("nan")},
         {"ttl": 0},
         {"ttl": -1},
+        {"ttl": 10**18},
         {"full_every": "all"},
     ],
 )

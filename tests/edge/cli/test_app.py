@@ -3,6 +3,7 @@
 import json
 import os
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -111,6 +112,16 @@ def test_with_json_the_error_is_a_document_on_stdout_too() -> None:
     assert result.stderr == "error: reload\n"
 
 
+def test_facts_that_no_store_would_take_are_still_spelled() -> None:
+    error = errors.Invalid(
+        "bad \ud800", big=1 << 80, odd=float("nan"), path="\udcff", nested={1: {b"\x02"}}, deep=[[[Root]]]
+    )
+    result = CliRunner().invoke(fails_with(error), ["fail", "--json"])
+    assert result.exit_code == 2
+    fields = json.loads(result.stdout)["error"]["fields"]
+    assert (fields["big"], fields["odd"], fields["nested"]) == (1 << 80, "nan", {"1": ["02"]})
+
+
 def test_hostile_text_in_an_error_is_inert() -> None:
     result = CliRunner().invoke(fails_with(errors.Invalid("bad \x1b[2J name \u202e")), ["fail", "--json"])
     assert "\x1b" not in result.output
@@ -180,3 +191,11 @@ def test_reading_commands_change_nothing_in_the_file(run: Run, seeded: Seeded) -
     for words in (*READING[:5], ["checkpoint", "latest", "--list"]):
         assert run("sessions", *words).exit_code == 0, words
     assert content() == before
+
+
+def test_the_manual_has_every_command_and_every_exit_code() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "CLI.md").read_text("utf-8")
+    commands = [name for name in COMMANDS if name != "sessions"] + [f"sessions {name}" for name in SESSION_COMMANDS]
+    assert [name for name in commands if f"perdure {name}" not in manual] == []
+    codes = [value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)]
+    assert [code for code in codes if f"| {code} |" not in manual] == []

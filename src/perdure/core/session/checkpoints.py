@@ -10,11 +10,14 @@ from math import exp
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
+from perdure.core.errors import Invalid
 from perdure.core.session.event import Event, Payload
 
 MICROSECONDS = 1_000_000
 _SMOOTHING_SECONDS = 60.0
+_MOST = 1e12  # seconds whose microseconds still fit every store
 
 
 class Trigger(Enum):
@@ -37,6 +40,12 @@ class Adaptive(msgspec.Struct, frozen=True, kw_only=True):
     most: float = 3600.0
     reference_rate: float = 1.0
 
+    def __post_init__(self) -> None:
+        for name in ("base", "least", "most", "reference_rate"):
+            force_setattr(self, name, _positive(getattr(self, name), name))
+        if self.least > self.most:
+            raise Invalid("least is more than most; swap them", least=self.least, most=self.most)
+
 
 class CheckpointPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which automatic checkpoints a session takes. Lifecycle moves always checkpoint."""
@@ -50,8 +59,21 @@ class CheckpointPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     ttl: int | None = 86_400
 
     def __post_init__(self) -> None:
-        if self.full_every < 1 or (self.periodic is not None and self.periodic <= 0) or (self.ttl or 1) < 1:
-            raise ValueError("full_every, periodic and ttl must be positive")
+        if self.periodic is not None:
+            force_setattr(self, "periodic", _positive(self.periodic, "periodic"))
+        for name in ("full_every", "ttl"):
+            value = getattr(self, name)
+            if type(value) is not int and (name, value) != ("ttl", None):
+                raise Invalid(f"{name} is a whole number, not {value!r:.80}")
+            if value is not None:
+                _positive(value, name)
+
+
+def _positive(value: Any, name: str) -> float:
+    """A number above zero as a float, so that 5 and 5.0 are stored alike; or `Invalid`."""
+    if type(value) not in (int, float) or not 0 < value <= _MOST:
+        raise Invalid(f"{name} is a number above zero and at most {_MOST:.0e}, not {value!r:.80}")
+    return float(value)
 
 
 DEFAULT_POLICY = CheckpointPolicy()

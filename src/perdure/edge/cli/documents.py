@@ -44,9 +44,17 @@ def emit_line(document: Any) -> None:
     click.echo(spell(document))
 
 
+def emit_error(code: str, message: str, fields: Mapping[str, Any]) -> None:
+    """Print an error as one line. Its facts may be anything, so this spells what the codec would refuse."""
+    import json
+
+    document = {"error": {"code": code, "message": message, "fields": plain(fields)}}
+    click.echo(_NOT_ASCII.sub(_escape, json.dumps(document)))
+
+
 def plain(value: Any) -> Any:
     """Facts of an error as plain data, whatever they are."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, bytes):
         return value.hex()

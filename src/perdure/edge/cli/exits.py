@@ -89,7 +89,7 @@ def _report(message: str, code: int, name: str, fields: dict[str, Any], argument
 
     try:
         if wants_json(arguments):
-            documents.emit_line({"error": {"code": name, "message": message, "fields": documents.plain(fields)}})
+            documents.emit_error(name, message, fields)
             sys.stdout.flush()
         click.echo(f"error: {text.one_line(message)}", err=True)
     except BrokenPipeError:

@@ -30,8 +30,8 @@ def history(session: str, store: str, as_json: bool, last: int | None, raw: bool
     with opened(store, read_only=True) as db:
         found = session_of(db, session)
         if raw:
-            events = found.events(after or 0)
-            show_events(events[-last:] if last else events, as_json)
+            start = max(after or 0, found.version() - last if last else 0)
+            show_events(found.events(start), as_json)
             return
         turns = found.turns(last) if last else found.turns()
     _show_turns([turn for turn in turns if after is None or turn.last > after], as_json)
@@ -78,9 +78,8 @@ def tail(session: str | None, store: str, as_json: bool, from_start: bool, once:
         position = db.position()
         seen: dict[str, int] = {}
         if wanted is not None:
-            events = db.session(wanted).events()
-            seen[wanted] = events[-1].version if events else 0
-            show_events(events if from_start else events[-TAIL:], as_json)
+            seen[wanted] = version = db.session(wanted).version()
+            show_events(db.session(wanted).events(0 if from_start else max(0, version - TAIL), version), as_json)
             start = position
         else:
             start = 0 if from_start else position
