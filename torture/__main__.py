@@ -13,7 +13,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
     parser.add_argument("--seed", type=int, help="replay the schedule of an earlier run")
-    parser.add_argument("--kills", type=int, help=f"stop after this many (default {KILLS}; with --minutes alone, never)")
+    parser.add_argument("--kills", type=int, help=f"stop after this many (default {KILLS}, with --minutes none)")
     parser.add_argument("--minutes", type=float, help=f"stop after this long (default {MINUTES:g})")
     parser.add_argument("--quick", action="store_true", help=f"a taste: {QUICK_KILLS} kills, every kind of fault")
     parser.add_argument("--plant", choices=PLANTS, help="torture a worker with this bug, which must be found")

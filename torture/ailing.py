@@ -50,9 +50,7 @@ class Ailing:
                 if attempt % PATIENCE == PATIENCE - 1:
                     self._reopen()
                 continue
-            self._voice.say(
-                "ack", name=name, session=self._session.id, key=key, last=version, hash=fingerprint(events)
-            )
+            self._voice.say("ack", name=name, session=self._session.id, key=key, last=version, hash=fingerprint(events))
             if attempt:
                 self._voice.say("healed", name=name, at=attempt)
             self._acked = version

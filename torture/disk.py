@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 import apsw
 
@@ -96,11 +96,11 @@ class Recorder:
         self._forget = forget_syncs
         self._lock = Lock()
         self._vfs = _vfs(self._note)
-        self._fsync: Callable[[Any], None] = os.fsync
+        self._fsync = os.fsync
 
-    def __enter__(self) -> "Recorder":
-        def fsync(descriptor: Any) -> None:
-            self._fsync(descriptor)
+    def __enter__(self) -> Self:
+        def fsync(fd: Any) -> None:
+            self._fsync(fd)
             self._note("folder", "", 0)
 
         os.fsync = fsync
@@ -135,7 +135,7 @@ def _vfs(note: Callable[..., None]) -> apsw.VFS:
                 note("create", self._name, 0)
 
         def xLock(self, level: int) -> None:  # noqa: N802 - the names are SQLite's
-            """A read-only file cannot be locked for writing; SQLite asks when it is the last to close, and lives with no."""
+            """A read-only file cannot be locked for writing; SQLite asks when it closes, and lives with a no."""
             try:
                 super().xLock(level)
             except apsw.IOError as refused:

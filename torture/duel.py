@@ -6,6 +6,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import perdure
 from perdure import errors
@@ -69,24 +70,27 @@ def fight(store: Path, count: int) -> list[str]:
         return problems + judged(db.session(session), count, [said[0].strip() for said in ends])
 
 
-def judged(session: perdure.Session, count: int, found: list[str]) -> list[str]:
+def judged(session: Any, count: int, found: list[str]) -> list[str]:
     """What is wrong with the session two writers left behind."""
     problems = []
     events = session.events()
     if [event.version for event in events] != list(range(1, len(events) + 1)):
         problems.append("versions have gaps")
     started = [event.data.model for event in events if event.kind == "turn_started"]
-    for name in ("left", "right"):
-        if [each for each in started if each.startswith(name)] != [f"{name}.{number}" for number in range(count)]:
-            problems.append(f"the turns of {name} are not all there, once and in order")
+    problems += [
+        f"the turns of {name} are not all there, once and in order"
+        for name in ("left", "right")
+        if [each for each in started if each.startswith(name)] != [f"{name}.{number}" for number in range(count)]
+    ]
     if len(started) != 2 * count:
         problems.append(f"{len(started)} turns of {2 * count}")
     if not session.verify().ok:
         problems.append("the session does not verify")
-    for version in found:
-        if not version.isdigit() or not 1 < int(version) <= len(events):
-            problems.append(f"a stale append was told {version or 'nothing'} instead of the present version")
-    return problems
+    return problems + [
+        f"a stale append was told {version or 'nothing'} instead of the present version"
+        for version in found
+        if not version.isdigit() or not 1 < int(version) <= len(events)
+    ]
 
 
 if __name__ == "__main__":

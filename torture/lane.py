@@ -59,7 +59,7 @@ class Lane:
             (5, self._checkpoint),
             (4, self._fork),
             (3, self._merge),
-            (0, self._redact),
+            (4, self._redact),
             (3, self._nap),
             (4, self._note),
             (5, self._look),

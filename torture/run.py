@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from perdure import PerdureError
 from torture.arena import Arena, Decks
 from torture.blows import FAULTS, KILLS, STRACE
 from torture.duel import fight
@@ -24,7 +25,7 @@ INSISTENCE = 6
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do. `kills` None means as many as fit into `minutes`; a `complete` run must have seen every kind of blow."""
+    """What to do. `kills` None: as many as fit into `minutes`. A `complete` run must have seen every kind of blow."""
 
     seed: int
     kills: int | None = 300
@@ -56,7 +57,7 @@ def run(options: Options, say: Callable[[str], None]) -> Tally:
             say(f"the stores are kept in {base}")
         else:
             shutil.rmtree(base, ignore_errors=True)
-    _judge(options, tally)
+    judge(options, tally)
     return tally
 
 
@@ -82,14 +83,22 @@ def _one_store(arena: Arena, options: Options, tally: Tally, say: Callable[[str]
             arena.fault()
         arena.check()
         say(tally.progress(f"{arena.name}, round {index + 1}"))
-    if options.complete and options.plant in (None, "no-sync"):
-        tally.problems += fight(arena.folder / "duel.db", 40 if options.quick else 120)
-        tally.duels += 1
-        cuts = 12 if options.quick else 30
-        tally.problems += strike(rng.randrange(10**6), cuts, options.plant)
-        tally.cuts += cuts
+    if options.complete and options.plant in (None, "no-sync") and not tally.problems:
+        _duel_and_cut(arena, options, tally)
     arena.check(everything=True)
     arena.close()
+
+
+def _duel_and_cut(arena: Arena, options: Options, tally: Tally) -> None:
+    """Two writers on one session, and power cuts of a recorded run."""
+    duels, cuts = (40, 12) if options.quick else (120, 30)
+    try:
+        tally.problems += fight(arena.folder / "duel.db", duels)
+    except PerdureError as error:
+        tally.problems.append(f"a duel did not begin or end: {error!r}")
+    tally.duels += 1
+    tally.problems += strike(arena.rng.randrange(10**6), cuts, options.plant)
+    tally.cuts += cuts
 
 
 def _insist(base: Path, rng: random.Random, decks: Decks, tally: Tally) -> None:
@@ -105,7 +114,7 @@ def _insist(base: Path, rng: random.Random, decks: Decks, tally: Tally) -> None:
             arena.close()
 
 
-def _judge(options: Options, tally: Tally) -> None:
+def judge(options: Options, tally: Tally) -> None:
     """A run that did not do what it was asked to is a failed run, whatever it found."""
     if options.plant is not None or tally.problems:
         return

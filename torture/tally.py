@@ -1,4 +1,4 @@
-"""Counting what happened: kills and faults by kind, what was proven, how long recovery took; and the table at the end."""
+"""Counting what happened: kills and faults by kind, what was proven, how long recovery took; the table at the end."""
 
 import statistics
 import time

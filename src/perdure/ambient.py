@@ -4,7 +4,7 @@ import os
 import time
 from threading import Lock
 
-from perdure.core.session.ids import uuid7
+from perdure.core.session.ids import RANDOM_BYTES, uuid7
 from perdure.ports.ambient import Ambient
 from perdure.waiting import blocking
 
@@ -43,9 +43,9 @@ class Ids:
         self._lock = Lock()
         self._last = b""
 
-    def fresh(self, at: int) -> bytes:
+    def fresh(self, at: int, random: bytes | None = None) -> bytes:
         """The next id. Within one millisecond, order is kept by counting on from the last one."""
-        made = uuid7(at // 1000, self._ambient.random(10))
+        made = uuid7(at // 1000, random or self._ambient.random(RANDOM_BYTES))
         with self._lock:
             if made[:6] <= self._last[:6]:
                 made = (int.from_bytes(self._last, "big") + 0x1_0000).to_bytes(16, "big")

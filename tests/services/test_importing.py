@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.core.errors import AlreadyExists, BadExport, Invalid, NotFound, PruneRefused, UnknownKind, VersionConflict
-from perdure.core.session import codec, jsonl
+from perdure.core.session import codec, jsonl, kinds
 from perdure.core.session import commands as do
 from perdure.core.session.chain import commitment
+from perdure.core.session.event import Payload
 from perdure.core.session.ids import SessionId
 from perdure.core.session.turns import Message, TurnFinished, TurnStarted
 from perdure.edge.files import lines as lines_of_file
@@ -38,7 +39,7 @@ async def same_session(here: World, there: World, session: SessionId) -> None:
     assert [(item.origin, item.upto, item.digest) for item in theirs.segments] == [
         (item.origin, item.upto, item.digest) for item in ours.segments
     ]
-    assert await there.events(session) == await here.events(session)
+    assert await there.told(session) == await here.told(session)
     assert await there.states(session) == await here.states(session)
     assert (await there.verifying.verify(session)).problems == ()
 
@@ -367,12 +368,27 @@ async def test_an_anchor_that_was_changed_is_refused(world: World, elsewhere: Wo
     assert await elsewhere.store.head(session) is None
 
 
-async def test_a_kind_of_tomorrow_asks_for_an_upgrade(world: World, elsewhere: World) -> None:
-    session = await world.create()
-    await world.append(session, Message(role="user", content="x"))
-    lines = await world.lines(session)
+class Dreamt(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """A kind that no release knows."""
+
+    kind: ClassVar[str] = "dreamt"
+    callers: ClassVar[bool] = True
+
+
+async def test_a_kind_of_tomorrow_asks_for_an_upgrade(
+    world: World, elsewhere: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as tomorrow:
+        tomorrow.setitem(kinds.KINDS, Dreamt.kind, Dreamt)
+        session = await world.create()
+        await world.append(session, Dreamt())
+        lines = await world.lines(session)
     with pytest.raises(UnknownKind, match="upgrade"):
-        await elsewhere.take([*lines[:-2], edited(lines[-2], kind="dreamt"), lines[-1]])
+        await elsewhere.take(lines)
+    with pytest.raises(BadExport):
+        await elsewhere.take([*lines[:-2], edited(lines[-2], kind="told"), lines[-1]])
+    report = await world.verifying.verify(session)
+    assert [(problem.place, problem.versions) for problem in report.problems] == [("log", (3, 3))]
 
 
 async def test_fields_this_version_does_not_know_are_kept(world: World, elsewhere: World) -> None:

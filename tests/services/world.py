@@ -76,6 +76,10 @@ class World:
         head = await self.sessions.log.head(session)
         return await self.sessions.log.events(head, head.anchor_version)
 
+    async def told(self, session: SessionId) -> list[Any]:
+        """Everything there is to know of every event."""
+        return [told(event) for event in await self.events(session)]
+
     async def versions_of(self, session: SessionId, kind: str) -> list[int]:
         return [event.version for event in await self.events(session) if event.kind == kind]
 
@@ -105,6 +109,12 @@ class World:
         await self.erasure.redact(session, await self.versions_of(session, "message"), "asked for")
         await self.turn(session, "third")
         return session
+
+
+def told(event: Event) -> Any:
+    """Everything there is to know of an event, in a form that compares."""
+    return (event.digest, event.version, event.id, event.session, event.tenant, event.at, event.actor, event.epoch,
+            event.key, event.entry, event.redacted, event.data)  # fmt: skip
 
 
 def edited(line: bytes, **changes: Any) -> bytes:

@@ -125,7 +125,7 @@ class Loader:
         for source, bound, above in sources:
             found = await self._store.snapshot(source, bound) if bound > above else None
             state = opened(found)
-            if state is not None and state.version > above:
+            if state is not None and state.version > above and state.session == source:
                 return state
         return await self._anchor(head) if head.anchor_digest is not None else states.BLANK
 

@@ -147,19 +147,10 @@ class _Writing:
         return self._outcome(found.header, end, size)
 
     async def _anew(self, found: Mirrored) -> AsyncIterator[bytes]:
-        """The new content in large chunks."""
-        batch: list[bytes] = []
-        held = 0
         async for line in self._all_lines(found):
-            batch.append(line)
-            held += len(line)
             self.written += 1
-            if held >= BATCH:
-                yield b"".join(batch)
-                self._end += held
-                batch, held = [], 0
-        yield b"".join(batch)
-        self._end += held
+            self._end += len(line)
+            yield line
 
     async def _all_lines(self, found: Mirrored) -> AsyncIterator[bytes]:
         async for glance, line in lines_of(self._files, self._path, found.end):

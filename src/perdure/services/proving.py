@@ -13,10 +13,9 @@ import msgspec
 from perdure.core.errors import Damaged, Tampered, UnknownKind
 from perdure.core.session import record as records
 from perdure.core.session import state as states
-from perdure.core.session.chain import commitment, genesis, header_bytes, link
+from perdure.core.session.chain import genesis
 from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned, CheckpointTaken
 from perdure.core.session.event import Event
-from perdure.core.session.ids import step
 from perdure.core.session.record import Record
 from perdure.core.session.redaction import Redacted
 from perdure.core.session.state import State
@@ -150,24 +149,27 @@ class Walk:
         """A record's digests and, if they can be read, its events."""
         try:
             events = records.read(record, self._head.row.tenant, start)
-        except (UnknownKind, Damaged) as trouble:
-            return _digests(record, self._head.row.tenant, start), [], trouble.message
+        except UnknownKind as trouble:
+            return records.digests(record, self._head.row.tenant, start), [], trouble.message
         return [event.digest for event in events], events, ""
 
     def _fold(self, stretch: Stretch, events: list[Event], first: int, last: int, trouble: str) -> None:
+        try:
+            for event in events:
+                self.events += 1
+                self.redacted += event.redacted
+                self.at = event.at
+                if stretch.origin == self._head.row.session:
+                    self._notice(event)
+                if self.state is not None:
+                    self.state = states.evolve(self.state, event)
+                    if event.version in self._wanted:
+                        self.shas[event.version] = sha256(states.to_bytes(self.state)).digest()
+        except Damaged as wrong:
+            trouble = wrong.message
         if trouble:
             self.state = None
             self.note("log", first, last, trouble, "open the session with the perdure that wrote it")
-        for event in events:
-            self.events += 1
-            self.redacted += event.redacted
-            self.at = event.at
-            if stretch.origin == self._head.row.session:
-                self._notice(event)
-            if self.state is not None:
-                self.state = states.evolve(self.state, event)
-                if event.version in self._wanted:
-                    self.shas[event.version] = sha256(states.to_bytes(self.state)).digest()
 
     def _notice(self, event: Event) -> None:
         """Keep what the session's own events say about content and checkpoints."""
@@ -185,30 +187,3 @@ class Walk:
                 self.expired.update(data.ids)
             case _:
                 pass
-
-
-def _digests(record: Record, tenant: str, previous: bytes) -> list[bytes]:
-    """The chain's values through a record whose data cannot be read."""
-    found = []
-    for index, entry in enumerate(record.entries):
-        version, uid = record.first + index, step(record.uid, index)
-        committed = entry.data if entry.blind is None else commitment(entry.blind, entry.data)
-        header = header_bytes(
-            tenant,
-            record.origin,
-            version,
-            uid,
-            entry.kind,
-            entry.kind_version,
-            record.at,
-            record.actor,
-            entry.agent,
-            entry.child_agent,
-            entry.target,
-            entry.turn,
-            record.epoch,
-            record.key,
-        )
-        previous = link(previous, header, committed)
-        found.append(previous)
-    return found

@@ -17,9 +17,10 @@ from perdure.core.session import state as states
 from perdure.core.session.chain import BLIND_BYTES, genesis
 from perdure.core.session.decide import Decided, Facts, Wish, decide, with_automatic_checkpoints
 from perdure.core.session.event import Draft, Event
-from perdure.core.session.ids import SessionId, raw, text
+from perdure.core.session.ids import RANDOM_BYTES, SessionId, raw, text
 from perdure.core.session.record import Record
 from perdure.core.session.state import State
+from perdure.core.session.values import check
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, write
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Snapshot, Store
@@ -31,6 +32,10 @@ from perdure.waiting import Lane, after_fork
 RETRIES: Final = 1000
 """How often a command without an expected version is decided anew before giving up; each time someone else won."""
 MAX_KEY: Final = 256
+
+
+FreshId = Callable[[int, bytes | None], bytes]
+"""A new id for a moment, from these random bytes or from fresh ones."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +89,7 @@ class Sessions:
         self,
         store: Store,
         ambient: Ambient,
-        fresh_id: Callable[[int], bytes],
+        fresh_id: FreshId,
         identity: Identity,
         snapshots: SnapshotPolicy,
     ) -> None:
@@ -105,7 +110,7 @@ class Sessions:
 
     def fresh_id(self) -> str:
         """A new id as text."""
-        return text(self._fresh_id(self.ambient.now()))
+        return text(self._fresh_id(self.ambient.now(), None))
 
     def lane(self, session: SessionId) -> Lane:
         """The queue of commands on one session."""
@@ -206,9 +211,10 @@ class Sessions:
             except KeyTaken as taken:
                 return _outcome_of(taken.remembered, use)
             except (VersionConflict, NotFound):
-                if expected is not None and (await self.loader.load(session)).state.version != expected:
+                fresh = await self.loader.load(session)
+                if fresh.digest == loaded.digest:  # nobody was first: the command itself is refused
                     raise
-            loaded = await self.loader.load(session)
+                loaded = fresh
         raise VersionConflict(
             f"session {session} kept changing under this command; try again",
             session=session,
@@ -266,14 +272,15 @@ class Sessions:
                 drafts.append(mark)
             else:
                 drafts.append(item)
+        chance = self.ambient.random(RANDOM_BYTES + BLIND_BYTES * len(drafts))
         stamp = Stamp(
             tenant=self.identity.tenant,
             session=session,
             raw_session=raw(session),
-            uid=self._fresh_id(at),
+            uid=self._fresh_id(at, chance[:RANDOM_BYTES]),
             at=at,
             actor=self.identity.actor,
-            blinds=self.ambient.random(BLIND_BYTES * len(drafts)),
+            blinds=chance[RANDOM_BYTES:],
             key=key,
         )
         return write(loaded.state, loaded.digest, drafts, stamp)
@@ -287,8 +294,9 @@ class Sessions:
     def _key_use(self, session: SessionId | None, key: str | None, command: do.Command) -> KeyUse | None:
         if key is None:
             return None
-        if not 0 < len(key) <= MAX_KEY:
-            raise Invalid(f"an idempotency key is 1 to {MAX_KEY} characters long", key=key)
+        if type(key) is not str or not 0 < len(key) <= MAX_KEY:
+            raise Invalid(f"an idempotency key is a text of 1 to {MAX_KEY} characters, not {key!r:.80}")
+        check(key)
         return KeyUse(principal=self.identity.actor, session=session, key=key, fingerprint=fingerprint(command))
 
     async def _repeated(self, use: KeyUse) -> Outcome | None:

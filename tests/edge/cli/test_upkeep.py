@@ -33,8 +33,8 @@ def test_erasing_with_yes_gives_branches_their_copy(asked: Asked, seeded: Seeded
 
 def test_the_question_tells_what_would_go_and_who_gets_a_copy(run: Run, seeded: Seeded) -> None:
     result = run("sessions", "erase", seeded.trip, input="n\n")
-    assert "'Trip to Vienna'" in result.stderr
-    assert "1 branch will get a copy" in result.stderr
+    assert '"Trip to Vienna"' in result.stderr
+    assert "1 branch will be given a copy" in result.stderr
     assert (result.exit_code, result.stdout) == (2, "")
     assert is_there(seeded, seeded.trip)
 

@@ -4,13 +4,13 @@ One function per command; `decide` only picks it. A `Wish` among the drafts asks
 whoever writes the record fulfils it, since that takes an id and the base of a delta.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
 from perdure.core.errors import Invalid, TooLarge
-from perdure.core.session import budget, checkpoints, lifecycle, scratchpad, tools, turns
+from perdure.core.session import budget, checkpoints, codec, lifecycle, scratchpad, tools, turns
 from perdure.core.session import commands as do
 from perdure.core.session import vars as variables
 from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned, Trigger
@@ -112,7 +112,8 @@ def _append(state: State, command: do.Append, facts: Facts) -> Decided:
         payload = item.payload
         _admit(state, payload)
         turns.admit(part, payload)
-        target = item.target if item.target is not None else payload.aim()
+        aim = payload.aim()
+        target = item.target if aim is None else aim  # a tool's result belongs to its call, whatever a draft says
         before = part.open
         part = turns.follow(part, payload, target, facts.at, version)
         current = part.open or before
@@ -138,9 +139,14 @@ def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
     changes: dict[str, Any] = {}
     for name in ("title", "tags", "metadata", "config"):
         value = getattr(command, name)
-        if value is not None and value != getattr(state.origin, name):
+        if value is not None and _written(name, value) != _written(name, getattr(state.origin, name)):
             changes[name] = value
     return (draft(Configured(**changes)),) if changes else ()
+
+
+def _written(name: str, value: Any) -> bytes:
+    """A field as it is stored: 1, 1.0 and True are equal to Python only."""
+    return codec.encode_struct(Configured(**{name: value}))
 
 
 def _move(state: State, command: do.MoveTo, facts: Facts) -> Decided:
@@ -194,6 +200,7 @@ def _settle(state: State, command: do.Settle, facts: Facts) -> Decided:
 
 
 def _checkpoint(state: State, command: do.TakeCheckpoint, facts: Facts) -> Decided:
+    _not_ended(state)
     return (Wish(trigger=command.trigger, label=command.label, metadata=command.metadata),)
 
 
@@ -260,16 +267,16 @@ def _not_ended(state: State) -> None:
         lifecycle.must_be_awake(state.life, state.session)
 
 
-def drafts_of(items: Sequence[Payload | Draft]) -> tuple[Draft, ...]:
+def drafts_of(items: Iterable[Payload | Draft]) -> tuple[Draft, ...]:
     """Callers hand in payloads or drafts; from here on they are drafts."""
+    if not isinstance(items, Iterable):
+        raise Invalid(f"{type(items).__name__} is not an event; use the classes in perdure.events")
     found = []
     for item in items:
-        if isinstance(item, Payload):
-            found.append(Draft(item))
-        elif isinstance(item, Draft):
-            found.append(item)
-        else:
-            raise Invalid(f"{type(item).__name__} is not an event; use the classes in perdure.events")
+        made = item if isinstance(item, Draft) else Draft(item)
+        if not isinstance(made.payload, Payload):
+            raise Invalid(f"{type(made.payload).__name__} is not an event; use the classes in perdure.events")
+        found.append(made)
     return tuple(found)
 
 

@@ -170,16 +170,18 @@ class Rebuilder:
             first.key,
             entries,
         )
+        for index, digest in enumerate(records.digests(record, header.tenant, self.digest)):
+            if digest != self._digests[index]:
+                refuse(start + index, "it was changed after it was written")
         try:
             events = records.read(record, header.tenant, self.digest)
-        except Damaged as wrong:
-            refuse(start, f"in the record that begins here: {wrong.message}", wrong)
         except UnknownKind as unknown:
             raise UnknownKind(f"line {start} or after: {unknown.message}", **unknown.fields, line=start) from unknown
         for index, event in enumerate(events):
-            if event.digest != self._digests[index]:
-                refuse(start + index, "it was changed after it was written")
-            self._prove(header, event, start + index)
+            try:
+                self._prove(header, event, start + index)
+            except Damaged as wrong:
+                refuse(start + index, wrong.message, wrong)
         self._first, self._entries, self._digests = None, [], []
         self.digest, self.at = events[-1].digest, record.at
         return record, self.digest

@@ -12,12 +12,13 @@ import msgspec
 from perdure.core.errors import Damaged, Invalid
 from perdure.core.session import chain
 from perdure.core.session.event import Entry, Event, Shared
-from perdure.core.session.ids import SessionId, text
+from perdure.core.session.ids import SessionId, step, text
 from perdure.core.session.kinds import known, payload_of, unknown
 
 FORMAT: Final = 1
 _pack = msgspec.msgpack.Encoder().encode
 _EVENT = b"perdure/1/event"
+_LAST_ID: Final = (1 << 128) - 1
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
@@ -57,7 +58,39 @@ def from_bytes(data: bytes) -> Record:
         raise Damaged(f"a stored record does not decode: {broken}") from broken
     if record.format != FORMAT or not record.entries or len(record.origin) != 16 or len(record.uid) != 16:
         raise Damaged(f"a stored record has an unknown shape (format {record.format})", format=record.format)
+    if int.from_bytes(record.uid, "big") + len(record.entries) > _LAST_ID:
+        raise Damaged("a stored record counts its ids beyond the last one")
+    for entry in record.entries:
+        # The commitment is taken over blind and data together: only a fixed length says where one ends.
+        if entry.blind is not None and len(entry.blind) != chain.BLIND_BYTES:
+            raise Damaged(f"a stored record has a blind of {len(entry.blind)} bytes, not {chain.BLIND_BYTES}")
     return record
+
+
+def digests(record: Record, tenant: str, previous: bytes) -> list[bytes]:
+    """The chain's values through a record whose payloads need not be known."""
+    found = []
+    for index, entry in enumerate(record.entries):
+        committed = entry.data if entry.blind is None else chain.commitment(entry.blind, entry.data)
+        header = chain.header_bytes(
+            tenant,
+            record.origin,
+            record.first + index,
+            step(record.uid, index),
+            entry.kind,
+            entry.kind_version,
+            record.at,
+            record.actor,
+            entry.agent,
+            entry.child_agent,
+            entry.target,
+            entry.turn,
+            record.epoch,
+            record.key,
+        )
+        previous = chain.link(previous, header, committed)
+        found.append(previous)
+    return found
 
 
 def read(record: Record, tenant: str, previous: bytes, upto: int | None = None) -> list[Event]:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import msgspec
 
-from perdure.core.errors import TooLarge
+from perdure.core.errors import Invalid, TooLarge
 from perdure.core.session.event import Event, Payload
 
 MAX_BYTES = 1 << 20
@@ -37,6 +37,8 @@ class Scratchpads(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 def write(content: str) -> ScratchpadWritten:
     """The event for a new content; tokens are estimated at four bytes each."""
+    if type(content) is not str:
+        raise Invalid(f"a scratchpad holds text, not {type(content).__name__}")
     size = len(content.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
         raise TooLarge(f"a scratchpad holds {MAX_BYTES} bytes, this one has {size}; shorten it", limit=MAX_BYTES)

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from perdure.core.session.diff import apply_leniently, diff, from_document, to_document
+from perdure.core.session import changes
+from perdure.core.session.diff import diff
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.packing import encode
 from perdure.core.session.values import DOCUMENT_LIMITS
@@ -44,7 +45,7 @@ def change(part: Vars, document: dict[str, Any], schema: str = "", version: str 
     patch = diff(part.document, document)
     if not patch and (schema, version) == (part.schema, part.schema_version):
         return None
-    return VarsPatched(patch=to_document(patch), schema=schema, schema_version=version)
+    return VarsPatched(patch=changes.changes(patch), schema=schema, schema_version=version)
 
 
 def evolve(part: Vars, event: Event) -> Vars:
@@ -52,9 +53,8 @@ def evolve(part: Vars, event: Event) -> Vars:
     data = event.data
     if not isinstance(data, VarsPatched):
         return part
-    document = apply_leniently(part.document, from_document(data.patch))
     return Vars(
-        document=document if isinstance(document, dict) else part.document,
+        document=changes.apply(part.document, data.patch),
         schema=data.schema or part.schema,
         schema_version=data.schema_version or part.schema_version,
     )

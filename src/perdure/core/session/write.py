@@ -5,19 +5,24 @@ A `Mark` among the drafts becomes a `checkpoint_taken` of the state reached at t
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from perdure.core.errors import Damaged, Invalid, TooLarge
 from perdure.core.session import checkpoints, codec, diff
 from perdure.core.session import state as states
 from perdure.core.session.chain import BLIND_BYTES, header_bytes, link
 from perdure.core.session.checkpoints import CheckpointTaken, Trigger
-from perdure.core.session.event import Draft, Entry, Event, Shared
+from perdure.core.session.event import Draft, Entry, Event, Payload, Shared
 from perdure.core.session.ids import Digest, SessionId, Version
 from perdure.core.session.kinds import payload_of
 from perdure.core.session.record import FORMAT, Record
 from perdure.core.session.state import State
+from perdure.core.session.values import check
+
+MAX_BYTES: Final = 64 << 20
+MAX_NAME: Final = 1024
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -85,7 +90,7 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
     entries: list[Entry] = []
     events: list[Event] = []
     taken: list[Checkpoint] = []
-    first = state.version + 1
+    first, size = state.version + 1, 0
     shared = Shared(
         stamp.tenant,
         stamp.session,
@@ -110,6 +115,9 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
         state = states.evolve(state, event)
         entries.append(event.entry)
         events.append(event)
+        size += len(event.entry.data)
+        if size > MAX_BYTES:
+            raise TooLarge(f"an append takes {MAX_BYTES} bytes; split it", limit=MAX_BYTES)
     record = Record(
         FORMAT, stamp.raw_session, first, stamp.uid, stamp.at, stamp.actor, stamp.epoch, stamp.key, tuple(entries)
     )
@@ -117,28 +125,50 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
 
 
 def _chained(item: Draft, blind: bytes, version: int, uid: bytes, previous: bytes, shared: Shared) -> Event:
-    payload, agent, child_agent, target, turn = item.payload, item.agent, item.child_agent, item.target, item.turn
-    kind, kind_version = payload.kind, payload.kind_version
-    data = codec.encode_struct(payload)
-    entry = Entry(kind, kind_version, agent, child_agent, target, turn, blind, data)
-    committed = sha256(blind + data).digest()
+    entry, payload = _stored(item, blind)
+    committed = sha256(blind + entry.data).digest()
     header = header_bytes(
         shared.tenant,
         shared.origin,
         version,
         uid,
-        kind,
-        kind_version,
+        entry.kind,
+        entry.kind_version,
         shared.at,
         shared.actor,
-        agent,
-        child_agent,
-        target,
-        turn,
+        entry.agent,
+        entry.child_agent,
+        entry.target,
+        entry.turn,
         shared.epoch,
         shared.key,
     )
     return Event(shared, entry, Version(version), committed, Digest(link(previous, header, committed)), payload)
+
+
+def _stored(item: Draft, blind: bytes) -> tuple[Entry, Payload]:
+    """The draft as it is stored, and its payload as everyone will read it from there: what is folded now is what will
+    be folded again, and it shares nothing with what the caller holds. `Invalid` when it could not be read.
+    """
+    payload, agent, child_agent, target = item.payload, item.agent, item.child_agent, item.target
+    for name, value in (("agent", agent), ("child_agent", child_agent), ("target", target)):
+        if value is not None:
+            _check_name(name, value)
+    data = codec.encode_struct(payload)
+    entry = Entry(payload.kind, payload.kind_version, agent, child_agent, target, item.turn, blind, data)
+    try:
+        return entry, payload_of(entry)
+    except Damaged as unreadable:
+        reason: BaseException = unreadable
+        while reason.__cause__ is not None:
+            reason = reason.__cause__
+        raise Invalid(f"{payload.kind}: {reason}; correct the field", kind=payload.kind) from unreadable
+
+
+def _check_name(name: str, value: Any) -> None:
+    if type(value) is not str or len(value) > MAX_NAME:
+        raise Invalid(f"{name} is a text of at most {MAX_NAME} characters, not {value!r:.80}")
+    check(value)
 
 
 def take(state: State, mark: Mark, at: int) -> Checkpoint:

@@ -45,13 +45,13 @@ def _life(row: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str | T
     if turns.get("interrupted"):
         said += f", {turns['interrupted']} interrupted"
     found: list[tuple[str, str | Text]] = [
-        ("created", row["created_at"]),
-        ("active", row["active_at"]),
+        ("created", _time(row["created_at"])),
+        ("active", _time(row["active_at"])),
         ("version", f"{row['version']}"),
         ("said", said),
     ]
     if row["expires_at"]:
-        found.append(("expires", row["expires_at"]))
+        found.append(("expires", _time(row["expires_at"])))
     if row["open_turn"] is not None:
         found.append(("open", Text(f"turn {row['open_turn']} is open", style="yellow")))
     found += [
@@ -59,6 +59,10 @@ def _life(row: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str | T
         for name, met in state.get("life", {}).get("criteria", {}).items()
     ]
     return found
+
+
+def _time(spelled: str) -> str:
+    return f"{spelled[:19].replace('T', ' ')} UTC"
 
 
 def _money(account: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str | Text]]:
@@ -102,7 +106,7 @@ def checkpoint_table(items: list[dict[str, Any]]) -> Any:
             str(item["version"]),
             item["trigger"],
             f"{'state' if item['full'] else 'delta'}, {size(item['size'])}",
-            "pinned" if item["pinned"] else (item["expires_at"] or "never")[:19],
+            "pinned" if item["pinned"] else _time(item["expires_at"]) if item["expires_at"] else "never",
             item["label"],
         )
         for item in items

@@ -176,7 +176,7 @@ def _condition(facts: dict[str, Any], waiting: int) -> Iterator[Finding]:
     else:
         yield Finding("ok", "orphans", "none")
     if waiting:
-        advice = "if no process is at work on them, close them with perdure.open(…).recover()"
+        advice = "if no process is at work on them, close them with perdure sessions recover"
         yield Finding("warn", "open turns", counted(waiting, "session"), advice)
     else:
         yield Finding("ok", "open turns", "none")

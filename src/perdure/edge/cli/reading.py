@@ -37,8 +37,8 @@ def history(session: str, store: str, as_json: bool, last: int | None, raw: bool
     _show_turns([turn for turn in turns if after is None or turn.last > after], as_json)
 
 
-def show_events(events: "Iterable[Event]", as_json: bool) -> None:
-    """Events, one a line."""
+def show_events(events: "Iterable[Event]", as_json: bool, *, several: bool = False) -> None:
+    """Events, one a line; of several sessions, each with its session."""
     if as_json:
         for event in events:
             documents.emit_line(documents.event(event))
@@ -47,7 +47,7 @@ def show_events(events: "Iterable[Event]", as_json: bool) -> None:
 
     console = output.screen()
     for event in events:
-        transcript.event_line(console, event)
+        transcript.event_line(console, event, with_session=several)
 
 
 def _show_turns(turns: "list[Turn]", as_json: bool) -> None:
@@ -85,7 +85,7 @@ def tail(session: str | None, store: str, as_json: bool, from_start: bool, once:
             start = 0 if from_start else position
         try:
             for change in _changes(db, start, wanted, position if once else None):
-                _show_change(db, change, seen, as_json)
+                _show_change(db, change, seen, as_json, several=wanted is None)
         except KeyboardInterrupt:
             return
 
@@ -100,7 +100,7 @@ def _changes(db: "Perdure", after: int, session: str | None, until: int | None) 
             return
 
 
-def _show_change(db: "Perdure", change: "Change", seen: dict[str, int], as_json: bool) -> None:
+def _show_change(db: "Perdure", change: "Change", seen: dict[str, int], as_json: bool, *, several: bool) -> None:
     """The events of one append; those shown before are left out, and so are those of a session gone meanwhile."""
     from perdure.core.errors import NotFound
 
@@ -112,7 +112,7 @@ def _show_change(db: "Perdure", change: "Change", seen: dict[str, int], as_json:
     if change.last <= after:
         return
     try:
-        show_events(db.session(name).events(after, change.last), as_json)
+        show_events(db.session(name).events(after, change.last), as_json, several=several)
     except NotFound:
         return
     seen[name] = change.last

@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "merge": ("branching:merge", "Take one session's changes over into another."),
     "export": ("moving:export", "Write a session as JSON lines."),
     "import": ("moving:import_file", "Rebuild sessions from an export."),
+    "recover": ("recovering:recover", "Close turns whose writer died."),
     "erase": ("upkeep:erase", "Remove a session for good."),
     "verify": ("upkeep:verify", "Check every byte against the hash chain."),
 }

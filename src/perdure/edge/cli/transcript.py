@@ -85,11 +85,12 @@ def _interruption(data: TurnInterrupted) -> str:
     return said
 
 
-def event_line(console: Console, event: Event) -> None:
-    """One event on one line."""
+def event_line(console: Console, event: Event, *, with_session: bool) -> None:
+    """One event on one line; where several sessions are shown, with the session it was written in."""
     content = REDACTED if event.redacted else _summary(event)
     line = Text(day_and_time(event.at), style="dim")
-    line.append(f"  {event.session}", style="dim")
+    if with_session:
+        line.append(f"  {event.session}", style="dim")
     line.append(f"  {event.version:>5}  ")
     line.append(clean(event.kind), style="bold")
     line.append(f"  {content}" if content else "")

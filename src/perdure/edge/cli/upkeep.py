@@ -37,8 +37,8 @@ def erase(session: str, store: str, as_json: bool, yes: bool) -> None:
 def _ask(session: "Session") -> None:
     """Ask on stderr; anything but yes is a refusal."""
     row, branches = session.info(), len(session.branches())
-    said = f"{one_line(row.title, 60)!r}, " if row.title else ""
-    given = f" {counted(branches, 'branch')} will get a copy of what they share." if branches else ""
+    said = f'"{one_line(row.title, 60)}", ' if row.title else ""
+    given = f" First, {counted(branches, 'branch')} will be given a copy of what is shared." if branches else ""
     question = f"Erase {row.session} ({said}{counted(row.version, 'event')}) for good?{given}"
     try:
         sure = click.confirm(question, err=True)

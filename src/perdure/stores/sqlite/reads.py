@@ -9,7 +9,7 @@ from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Segment, Snapshot, Stored
 from perdure.stores.packing import inflate_or_empty, unpack
-from perdure.stores.sqlite.rows import ROW_COLUMNS, checkpoint_from, row_from
+from perdure.stores.sqlite.rows import ROW_COLUMNS, checkpoint_from, row_from, spelled
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writes import remembered as _remembered
@@ -23,7 +23,7 @@ def head(connection: Asks, session: SessionId) -> Head | None:
     if found is None:
         return None
     segments = tuple(
-        Segment(source=SessionId(text(source)), origin=SessionId(text(origin)), upto=upto, digest=digest)
+        Segment(source=spelled(source), origin=spelled(origin), upto=upto, digest=digest)
         for source, origin, upto, digest in connection.execute(Q["segments"], (found[20],)).fetchall()
     )
     return Head(row=row_from(found), segments=segments, anchor_version=found[18], anchor_digest=found[19])

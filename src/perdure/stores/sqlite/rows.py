@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from perdure.core.errors import Damaged, Invalid
 from perdure.core.session import codec
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.write import Checkpoint
@@ -21,6 +22,35 @@ def labels_json(row: Row) -> str:
     return codec.to_json({"tags": list(row.tags), "metadata": row.metadata}).decode()
 
 
+def spelled(id: bytes) -> SessionId:
+    """An id from a column, or `Damaged`."""
+    if len(id) != 16:
+        raise Damaged("a stored id has not 16 bytes; restore a backup")
+    return SessionId(text(id))
+
+
+def labels_from(text: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Tags and metadata from the metadata column, or `Damaged`."""
+    if text == "{}":
+        return (), {}
+    labels = _object(text)
+    tags, metadata = labels.get("tags", []), labels.get("metadata", {})
+    if type(tags) is not list or type(metadata) is not dict or any(type(tag) is not str for tag in tags):
+        raise Damaged("the tags and metadata of a session are not what was written; restore a backup")
+    return tuple(tags), metadata
+
+
+def _object(text: str) -> dict[str, Any]:
+    """A map from a column of JSON, or `Damaged`."""
+    try:
+        found = codec.from_json(text.encode())
+    except Invalid as broken:
+        raise Damaged(f"stored metadata does not decode: {broken.message}; restore a backup") from broken
+    if type(found) is not dict:
+        raise Damaged("stored metadata is not a map; restore a backup")
+    return found
+
+
 def label_pairs(row: Row) -> list[tuple[str, str]]:
     """Tags and metadata as `find` matches them: by name and canonical value."""
     pairs = [("tag", tag) for tag in row.tags]
@@ -34,9 +64,9 @@ def metadata_label(name: str, value: Any) -> tuple[str, str]:
 
 def row_from(columns: tuple[Any, ...]) -> Row:
     """A row of the session table, selected by `ROW_COLUMNS`."""
-    labels = codec.from_json(columns[17].encode()) if columns[17] != "{}" else {}
+    tags, metadata = labels_from(columns[17])
     return Row(
-        session=SessionId(text(columns[0])),
+        session=spelled(columns[0]),
         tenant=columns[1],
         owner=columns[2],
         title=columns[3],
@@ -49,12 +79,12 @@ def row_from(columns: tuple[Any, ...]) -> Row:
         schema_version=columns[10],
         turns=columns[11],
         open_turn=columns[12],
-        parent=SessionId(text(columns[13])) if columns[13] is not None else None,
+        parent=spelled(columns[13]) if columns[13] is not None else None,
         branch_kind=columns[14],
         branched_at=columns[15],
         account=columns[16],
-        tags=tuple(labels.get("tags", ())),
-        metadata=labels.get("metadata", {}),
+        tags=tags,
+        metadata=metadata,
     )
 
 
@@ -119,5 +149,5 @@ def checkpoint_from(columns: tuple[Any, ...]) -> Checkpoint:
         at=columns[10],
         expires_at=columns[11],
         pinned=bool(columns[12]),
-        metadata=codec.from_json(columns[13].encode()),
+        metadata=_object(columns[13]),
     )

@@ -193,8 +193,8 @@ class SqliteStore:
         if self._closed:
             return
         self._closed = True
-        self._writer.close()
         self._readers.close()
+        self._writer.close()  # last: closing the last connection folds the log into the file
         self._bell.ring()
 
 

@@ -9,7 +9,7 @@ disk. After a failed fsync nothing more is written until the file has been reope
 from collections import deque
 from collections.abc import Callable
 from threading import Lock, Semaphore, Thread
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -43,6 +43,14 @@ class Transaction:
             self._stirred[no] = activity
 
 
+class Job(NamedTuple):
+    """A queued operation."""
+
+    operation: Operation
+    ticket: Ticket[Any]
+    guarded: bool
+
+
 class Writer:
     """Owns the connection that writes."""
 
@@ -51,7 +59,7 @@ class Writer:
         self._committed = committed
         self._stirred: dict[int, int] = {}
         self._lock = Lock()
-        self._queue: deque[tuple[Operation, Ticket[Any], bool]] = deque()
+        self._queue: deque[Job] = deque()
         self._connection = connection
         self._poisoned: PerdureError | None = None
         self._closed = False
@@ -66,7 +74,7 @@ class Writer:
         if self._closed:
             raise StoreClosed("the store is closed; open it again")
         ticket: Ticket[Any] = Ticket()
-        self._queue.append((operation, ticket, guarded))
+        self._queue.append(Job(operation, ticket, guarded))
         if blocking():
             with self._lock:
                 while not ticket.done:
@@ -90,8 +98,8 @@ class Writer:
                 if self._queue:
                     self._commit_batch()
 
-    def _take(self) -> list[tuple[Operation, Ticket[Any], bool]]:
-        batch: list[tuple[Operation, Ticket[Any], bool]] = []
+    def _take(self) -> list[Job]:
+        batch: list[Job] = []
         while self._queue and len(batch) < MAX_BATCH:
             batch.append(self._queue.popleft())
         return batch
@@ -108,24 +116,22 @@ class Writer:
             failure = translate(error, self._path)
             if isinstance(failure, StorePoisoned):
                 self._poison(failure)
-            outcomes = [(ticket, None, failure) for _, ticket, _ in batch]
+            outcomes = [(job.ticket, None, failure) for job in batch]
         except PerdureError as refusal:
-            outcomes = [(ticket, None, refusal) for _, ticket, _ in batch]
+            outcomes = [(job.ticket, None, refusal) for job in batch]
         except BaseException as broken:
-            deliver_all([(ticket, None, broken) for _, ticket, _ in batch])
+            deliver_all([(job.ticket, None, broken) for job in batch])
             raise
         else:
             self._committed()
         deliver_all(outcomes)
 
-    def _transact(
-        self, batch: list[tuple[Operation, Ticket[Any], bool]]
-    ) -> list[tuple[Ticket[Any], Any, BaseException | None]]:
+    def _transact(self, batch: list[Job]) -> list[tuple[Ticket[Any], Any, BaseException | None]]:
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
             transaction = Transaction(connection, self._stirred)
-            outcomes = [self._run(transaction, operation, ticket, guarded) for operation, ticket, guarded in batch]
+            outcomes = [self._run(transaction, job) for job in batch]
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -134,22 +140,20 @@ class Writer:
             raise
         return outcomes
 
-    def _run(
-        self, transaction: Transaction, operation: Operation, ticket: Ticket[Any], guarded: bool
-    ) -> tuple[Ticket[Any], Any, BaseException | None]:
-        if guarded:
+    def _run(self, transaction: Transaction, job: Job) -> tuple[Ticket[Any], Any, BaseException | None]:
+        if job.guarded:
             transaction.execute("SAVEPOINT operation")
         try:
-            outcome = operation(transaction)
+            outcome = job.operation(transaction)
         except (PerdureError, KeyTaken) as refusal:
-            if guarded:
+            if job.guarded:
                 transaction.execute("ROLLBACK TO operation")
                 transaction.execute("RELEASE operation")
                 self._stirred.clear()
-            return ticket, None, refusal
-        if guarded:
+            return job.ticket, None, refusal
+        if job.guarded:
             transaction.execute("RELEASE operation")
-        return ticket, outcome, None
+        return job.ticket, outcome, None
 
     def _open(self) -> apsw.Connection:
         if self._closed:
