@@ -1,7 +1,8 @@
 """A disk that forgets: what SQLite wrote, and what of it would be left if the power failed at a given moment.
 
 Bytes are sure once their file was synced, names once their folder was. Everything since then may be there or not,
-sector by sector. Invariant: `image` never invents bytes, and never drops sure ones.
+sector by sector. A sync that fails loses some of it for good, and a later one does not bring it back, as on Linux.
+Invariant: `image` never invents bytes, and never drops sure ones.
 """
 
 import os
@@ -15,7 +16,7 @@ import apsw
 
 SECTOR = 512
 Step = tuple[str, str, int, bytes]
-"""What happened (write, truncate, sync, create, delete, folder, said), to which file, where or how long, and bytes."""
+"""What happened (write, truncate, sync, broken, create, delete, folder, said), to which file, where, which bytes."""
 
 
 class Inode:
@@ -33,7 +34,12 @@ class Inode:
         self.pending.clear()
         self.synced = True
 
-    def image(self, rng: random.Random) -> bytes:
+    def break_sync(self, rng: random.Random) -> None:
+        """A sync failed: some of what was pending reached the disk, and the rest never will."""
+        self.sure = self.image(rng)
+        self.pending.clear()
+
+    def image(self, rng: random.Random) -> bytearray:
         """One of the states the file may be in."""
         left = bytearray(self.sure)
         kept = rng.choice((0.0, 0.5, 1.0))
@@ -45,7 +51,7 @@ class Inode:
             for start in range(0, len(step[3]), SECTOR):
                 if rng.random() < kept:
                     _apply(left, ("write", step[1], step[2] + start, step[3][start : start + SECTOR]))
-        return bytes(left)
+        return left
 
 
 def _apply(content: bytearray, step: Step) -> None:
@@ -59,7 +65,8 @@ def _apply(content: bytearray, step: Step) -> None:
 class Disk:
     """A folder of files, played forward step by step."""
 
-    def __init__(self) -> None:
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
         self._now: dict[str, Inode] = {}
         self._sure: dict[str, Inode] = {}
 
@@ -78,24 +85,28 @@ class Disk:
                 self._now[name].sync()
                 if first and step[2]:
                     self._sure = dict(self._now)
+            case "broken" if name in self._now:
+                self._now[name].break_sync(self._rng)
             case "write" | "truncate" if name in self._now:
                 self._now[name].pending.append(step)
 
-    def image(self, folder: Path, rng: random.Random) -> None:
+    def image(self, folder: Path) -> None:
         """Write one of the states the folder may be in after the power failed now."""
-        names = self._sure if rng.random() < 0.5 else self._now
+        names = self._sure if self._rng.random() < 0.5 else self._now
         for name, inode in names.items():
-            (folder / name).write_bytes(inode.image(rng))
+            (folder / name).write_bytes(inode.image(self._rng))
 
 
 class Recorder:
     """A VFS under SQLite that takes down every step while it really happens, in one order for all threads."""
 
-    def __init__(self, *, forget_syncs: bool = False) -> None:
+    def __init__(self, *, forget_syncs: bool = False, broken_syncs: frozenset[int] = frozenset()) -> None:
         self.steps: list[Step] = []
         self._forget = forget_syncs
+        self._broken = broken_syncs
+        self._syncs = 0
         self._lock = Lock()
-        self._vfs = _vfs(self._note)
+        self._vfs = _vfs(self._note, self._breaks)
         self._fsync = os.fsync
 
     def __enter__(self) -> Self:
@@ -116,12 +127,21 @@ class Recorder:
         with self._lock:
             self.steps.append((what, os.path.basename(name), at, content))
 
+    def _breaks(self, name: str) -> bool:
+        """Whether this sync is one of those that fail; noted if so."""
+        with self._lock:
+            self._syncs += 1
+            if self._syncs not in self._broken:
+                return False
+            self.steps.append(("broken", os.path.basename(name), 0, b""))
+            return True
+
     def said(self, line: bytes) -> None:
         """Something that left the process: an acknowledgement."""
         self._note("said", "", 0, line)
 
 
-def _vfs(note: Callable[..., None]) -> apsw.VFS:
+def _vfs(note: Callable[..., None], breaks: Callable[[str], bool]) -> apsw.VFS:
     base = apsw.vfs_names()[0]
 
     class File(apsw.VFSFile):
@@ -152,6 +172,8 @@ def _vfs(note: Callable[..., None]) -> apsw.VFS:
                 note("truncate", self._name, newsize)
 
         def xSync(self, flags: int) -> None:  # noqa: N802
+            if self._name and breaks(self._name):
+                raise apsw.exception_for(apsw.SQLITE_IOERR_FSYNC)
             super().xSync(flags)
             if self._name:
                 note("sync", self._name, self._syncs_folder)

@@ -2,7 +2,8 @@
 
 A run of the library is recorded write by write and sync by sync; then the store is put together as a disk might hold
 it if the power had failed at some moment, and the checker must find every acknowledgement given before that moment.
-`python -m torture.powercut SEED CUTS [--plant no-sync]` does it in a process of its own, as `strike` has it done.
+With `--failing`, syncs fail in the recorded run (R3): what they were to make sure is gone for good, and the library
+must not build on it. `python -m torture.powercut SEED CUTS [--failing] [--plant no-sync]` does it in a process of its own, as `strike` has it done.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import random
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import msgspec
 
 import perdure
 from perdure.stores.sqlite import connection
+from torture.ailing import Ailing
 from torture.checker import check
 from torture.disk import Disk, Recorder
 from torture.lane import Lane, together
@@ -51,26 +54,38 @@ def record(store: Path, seed: int, recorder: Recorder) -> None:
             own = tuple(row.session for row in db.find(limit=9, tags=("torture",)).items if row.parent is None)[:2]
 
 
+def record_failing(store: Path, seed: int, recorder: Recorder) -> None:
+    """One writer on a disk whose syncs fail now and then; it retries until each append is acknowledged."""
+    connection.WAL_PAGES = WAL_PAGES  # type: ignore[misc]
+    voice: Any = Script(recorder)
+    with perdure.open(store) as db:
+        voice.say("try", op="create", name="create.p.0.1")
+        session = db.create(title="create.p.0.1", key="create.p.0.1", tags=("torture",)).id
+        voice.say("mark", op="create", name="create.p.0.1", session=session, last=1)
+    task = Task(name="p", store=str(store), seed=f"{seed}", mode="ailing", steps=60, own=(session,))
+    Ailing(task, lambda: perdure.open(store), voice).run()
+
+
 def cut(recorder: Recorder, seed: int, cuts: int, folder: Path) -> list[str]:
     """Fail the power at `cuts` moments, half of them just after an acknowledgement; what was lost."""
     rng, steps = random.Random(seed), recorder.steps
     answers = [index for index, step in enumerate(steps) if step[0] == "said" and b'"ack"' in step[3]]
     moments = set(rng.sample(answers, min(len(answers), cuts // 2)))
     moments |= set(rng.sample(range(len(steps)), min(len(steps), cuts - len(moments))))
-    disk, said, problems = Disk(), [], []
+    disk, said, problems = Disk(rng), [], []
     for index, step in enumerate(steps):
         if step[0] == "said":
             said.append(read(step[3]))
         else:
             disk.play(step)
         if index in moments:
-            problems += [f"power cut at step {index}: {found}" for found in _left(disk, said, folder / f"{index}", rng)]
+            problems += [f"power cut at step {index}: {found}" for found in _left(disk, said, folder / f"{index}")]
     return problems
 
 
-def _left(disk: Disk, said: list[Line], folder: Path, rng: random.Random) -> list[str]:
+def _left(disk: Disk, said: list[Line], folder: Path) -> list[str]:
     folder.mkdir()
-    disk.image(folder, rng)
+    disk.image(folder)
     ledger = Ledger()
     ledger.take(said)
     try:
@@ -83,10 +98,10 @@ def _left(disk: Disk, said: list[Line], folder: Path, rng: random.Random) -> lis
         folder.rmdir()
 
 
-def strike(seed: int, cuts: int, plant: str | None = None) -> list[str]:
+def strike(seed: int, cuts: int, plant: str | None = None, *, failing: bool = False) -> list[str]:
     """Record and cut in a fresh process; what was lost."""
     command = [sys.executable, "-m", "torture.powercut", str(seed), str(cuts)]
-    command += ["--plant", plant] if plant else []
+    command += [*(["--plant", plant] if plant else []), *(["--failing"] if failing else [])]
     done = subprocess.run(
         command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600, check=False
     )
@@ -98,15 +113,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m torture.powercut", description=__doc__)
     parser.add_argument("seed", type=int)
     parser.add_argument("cuts", type=int)
+    parser.add_argument("--failing", action="store_true")
     parser.add_argument("--plant", choices=["no-sync"])
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="perdure-powercut-") as name:
         folder = Path(name)
-        with Recorder(forget_syncs=chosen.plant == "no-sync") as recorder:
-            record(folder / "store.db", chosen.seed, recorder)
+        broken = frozenset(random.Random(chosen.seed).sample(range(12, 80), 6) if chosen.failing else ())
+        with Recorder(forget_syncs=chosen.plant == "no-sync", broken_syncs=broken) as recorder:
+            (record_failing if chosen.failing else record)(folder / "store.db", chosen.seed, recorder)
         problems = cut(recorder, chosen.seed, chosen.cuts, folder)
-    kinds = {what: sum(step[0] == what for step in recorder.steps) for what in ("write", "sync", "delete", "folder")}
-    print(f"{chosen.cuts} power cuts, {kinds}")
+    counted = Counter(step[0] for step in recorder.steps)
+    if chosen.failing and not counted["broken"]:
+        problems.append("never happened: a sync that fails")
+    print(f"{chosen.cuts} power cuts, {dict(counted)}")
     for problem in problems[:10]:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -27,7 +27,7 @@ def test_a_whole_store_on_a_fit_machine_fails_nothing(run: Run) -> None:
 
 def test_open_turns_are_a_warning_with_advice(run: Run) -> None:
     _, found = checks(run)
-    assert (found["open turns"]["status"], "recover()" in found["open turns"]["advice"]) == ("warn", True)
+    assert (found["open turns"]["status"], "sessions recover" in found["open turns"]["advice"]) == ("warn", True)
 
 
 def test_it_says_the_same_to_people(run: Run) -> None:
