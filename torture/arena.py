@@ -86,8 +86,13 @@ class Arena:
 
     def _finish(self, hands: Sequence[Hand]) -> None:
         """Wait for all, count what fell, keep what was said."""
+        try:
+            for hand in hands:
+                hand.wait()
+        finally:
+            for hand in hands:
+                hand.end()
         for hand in hands:
-            hand.wait()
             blow = hand.blow
             if blow is not None and blow in FAULTS:
                 self._count_fault(hand, blow)

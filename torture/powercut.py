@@ -3,7 +3,7 @@
 A run of the library is recorded write by write and sync by sync; then the store is put together as a disk might hold
 it if the power had failed at some moment, and the checker must find every acknowledgement given before that moment.
 With `--failing`, syncs fail in the recorded run (R3): what they were to make sure is gone for good, and the library
-must not build on it. `python -m torture.powercut SEED CUTS [--failing] [--plant no-sync]` does it in a process of its own, as `strike` has it done.
+must not build on it. `strike` does all this in a process of its own.
 """
 
 import argparse

@@ -91,10 +91,14 @@ class Hand:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:
             self.stuck = True
-            self._kill()
-            self._process.kill()
-            self._process.wait()
+            self.end()
         self._reader.join()
+
+    def end(self) -> None:
+        """Make sure that it is dead."""
+        self._kill()
+        self._process.kill()
+        self._process.wait()
 
     @property
     def died(self) -> bool:

@@ -97,8 +97,9 @@ def _duel_and_cut(arena: Arena, options: Options, tally: Tally) -> None:
     except PerdureError as error:
         tally.problems.append(f"a duel did not begin or end: {error!r}")
     tally.duels += 1
-    tally.problems += strike(arena.rng.randrange(10**6), cuts, options.plant)
-    tally.cuts += cuts
+    for failing in (False, True):
+        tally.problems += strike(arena.rng.randrange(10**6), cuts, options.plant, failing=failing)
+        tally.cuts += cuts
 
 
 def _insist(base: Path, rng: random.Random, decks: Decks, tally: Tally) -> None:

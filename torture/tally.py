@@ -45,8 +45,6 @@ class Tally:
         self.checks += 1
         self.retried += verdict.retried
         self.resent += verdict.resent
-        self.landed += verdict.landed
-        self.uncertain += verdict.uncertain
         self.recoveries.append(verdict.opened_ms)
         self.problems += verdict.problems
 
@@ -54,6 +52,8 @@ class Tally:
         """Take over the last check of a store: the sum of what was in it."""
         self.acked += verdict.acked
         self.events += verdict.events
+        self.landed += verdict.landed
+        self.uncertain += verdict.uncertain
 
     def silent(self) -> list[str]:
         """Kinds of blows that never fell; a run with one of these proves less than it says (R35)."""
@@ -80,8 +80,12 @@ class Tally:
             ("checks, each by a fresh process", str(self.checks), ""),
             ("acknowledged appends, each there once", str(self.acked), ""),
             ("events read and verified in the last check of each store", str(self.events), ""),
-            ("appends without an answer, seen at a check", str(self.uncertain), f"{self.landed} of them had landed"),
-            ("retried under their key, each there once", str(self.retried), ""),
+            ("appends never answered, with a key: retried, each there once", str(self.retried), ""),
+            (
+                "appends never answered, without a key",
+                str(self.uncertain),
+                f"{self.landed} whole, the others not there",
+            ),
             ("acknowledged ones sent again, same answer", str(self.resent), ""),
             ("duels of two writers on one session", str(self.duels), ""),
             ("power cuts simulated", str(self.cuts), ""),
@@ -89,7 +93,7 @@ class Tally:
         if self.recoveries:
             worst, middle = max(self.recoveries), statistics.median(self.recoveries)
             rows += [("opening after a crash, median and worst", f"{middle:.0f} ms", f"{worst:.0f} ms")]
-        return "\n".join(f"  {name:<58} {value:>8}  {note}".rstrip() for name, value, note in rows)
+        return "\n".join(f"  {name:<62} {value:>8}  {note}".rstrip() for name, value, note in rows)
 
     def _missed(self, kind: str) -> str:
         return f"and {self.missed[kind]} that never came to fall" if self.missed[kind] else ""

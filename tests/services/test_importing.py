@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from perdure.core.session import commands as do
 from perdure.core.session.chain import commitment
 from perdure.core.session.event import Payload
 from perdure.core.session.ids import SessionId
-from perdure.core.session.turns import Message, TurnFinished, TurnStarted
+from perdure.core.session.turns import Message
 from perdure.edge.files import lines as lines_of_file
 from perdure.ports.store import Query
 from perdure.services.exporting import Progress
@@ -452,55 +453,70 @@ async def test_any_changed_byte_is_refused_or_means_the_same(world: World, elsew
 
 # ── whatever a session went through ───────────────────────────────────────────────────────────────
 
+Step = tuple[str, Any, int]
+
+
+def step(what: str, with_: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+    """Something that happens to one of the sessions there are."""
+    return st.tuples(st.just(what), with_, st.integers(0, 3))
+
+
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("turn"), plain_values.values),
-        st.tuples(st.just("vars"), plain_values.documents),
-        st.tuples(st.just("open"), plain_values.texts),
-        st.tuples(st.just("redact"), st.integers(0, 50)),
-        st.tuples(st.just("branch"), st.integers(1, 50)),
-        st.tuples(st.just("checkpoint"), plain_values.texts),
-        st.tuples(st.just("prune"), st.integers(1, 50)),
-        st.tuples(st.just("configure"), plain_values.documents),
+        step("turn", plain_values.values),
+        step("vars", plain_values.documents),
+        step("say", plain_values.texts),
+        step("redact", st.integers(0, 50)),
+        step("branch", st.integers(0, 50)),
+        step("checkpoint", plain_values.texts),
+        step("prune", st.integers(1, 20)),
+        step("configure", plain_values.documents),
+        step("erase", st.none()),
     ),
-    max_size=12,
+    max_size=14,
 )
 
 
-async def live(world: World, story: list[tuple[str, Any]]) -> list[SessionId]:
-    """Let a session live through this; the sessions there are in the end."""
+async def happen(world: World, sessions: list[SessionId], what: str, with_: Any, session: SessionId) -> None:
+    match what:
+        case "turn":
+            await world.turn(session, with_)
+        case "vars":
+            await world.set_vars(session, with_)
+        case "say":
+            await world.append(session, Message(role="user", content=with_))
+        case "redact":
+            mine = [
+                event for event in await world.events(session) if event.session == session and event.data.redactable
+            ]
+            await world.erasure.redact(session, [mine[with_ % len(mine)].version] if mine else [])
+        case "branch":
+            head = await world.sessions.log.head(session)
+            sessions.append(await world.branch(session, 1 + with_ % head.row.version))
+        case "checkpoint":
+            await world.checkpoints.take(session, with_)
+        case "prune":
+            await world.erasure.prune(session, with_)
+        case "configure":
+            await world.sessions.handle(session, do.Configure(metadata=with_))
+        case "erase" if len(sessions) > 1:
+            await world.erasure.erase(session)
+            sessions.remove(session)
+
+
+async def live(world: World, story: list[Step]) -> list[SessionId]:
+    """Let all this happen, beginning with one session; the sessions there are in the end."""
     sessions = [await world.create(title="it")]
-    for what, with_ in story:
-        session = sessions[-1]
-        try:
-            if what == "turn":
-                await world.turn(session, with_)
-            elif what == "vars":
-                await world.set_vars(session, with_)
-            elif what == "open":
-                await world.append(session, TurnStarted(), Message(role="user", content=with_))
-                await world.append(session, TurnFinished())
-            elif what == "redact":
-                mine = [e for e in await world.events(session) if e.session == session and e.data.redactable]
-                await world.erasure.redact(session, [mine[with_ % len(mine)].version] if mine else [])
-            elif what == "branch":
-                head = await world.sessions.log.head(session)
-                sessions.append(await world.branch(session, 1 + with_ % head.row.version))
-            elif what == "checkpoint":
-                await world.checkpoints.take(session, with_)
-            elif what == "prune":
-                await world.erasure.prune(session, with_)
-            elif what == "configure":
-                await world.sessions.handle(session, do.Configure(metadata=with_))
-        except (Invalid, NotFound, PruneRefused):
-            continue
+    for what, with_, which in story:
+        with suppress(Invalid, NotFound, PruneRefused):
+            await happen(world, sessions, what, with_, sessions[which % len(sessions)])
     return sessions
 
 
 @given(steps, st.booleans(), st.sampled_from([1, 3, 1000]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_session_went_through_it_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, story: list[tuple[str, Any]], on_disk: bool, snapshot_every: int
+    tmp_path_factory: pytest.TempPathFactory, story: list[Step], on_disk: bool, snapshot_every: int
 ) -> None:
     folder = tmp_path_factory.mktemp("there") if on_disk else None
 

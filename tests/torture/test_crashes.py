@@ -43,6 +43,10 @@ def test_a_power_cut_takes_nothing_acknowledged() -> None:
     assert powercut.strike(seed=5, cuts=10) == []
 
 
+def test_a_sync_that_failed_is_never_built_upon() -> None:
+    assert powercut.strike(seed=5, cuts=10, failing=True) == []
+
+
 def test_a_log_that_is_never_synced_is_found() -> None:
     assert any("LOST" in problem for problem in powercut.strike(seed=5, cuts=6, plant="no-sync"))
 

@@ -78,8 +78,14 @@ class AsyncSession:
         return turns_of(await log.last_turns(head, last))
 
     async def tail(self, agent: str, depth: int = DEFAULT_DEPTH) -> tuple[Event, ...]:
-        """The last events that concern one agent."""
-        return tail(reversed(await self.events()), agent, depth)
+        """The last events that concern one agent; reads no further back than it must."""
+        log = self._services.sessions.log
+        found: list[Event] = []
+        async for page in log.backwards(await log.head(self.id)):
+            found += reversed(tail(page, agent, depth - len(found)))
+            if len(found) >= depth:
+                break
+        return tuple(reversed(found))
 
     async def watch(self, after: int | None = None) -> AsyncIterator[Change]:
         """Changes of this session as they are committed, by anyone."""

@@ -117,6 +117,17 @@ class Log:
         starts = [index for index, event in enumerate(events) if event.kind == TurnStarted.kind]
         return events[starts[-wanted] :] if wanted and len(starts) >= wanted else events
 
+    async def backwards(self, head: Head) -> AsyncIterator[list[Event]]:
+        """Events newest first, page by page, so that a reader may stop early."""
+        for stretch in reversed(stretches(head)):
+            upto = stretch.upto
+            while upto > stretch.after:
+                run = await self._store.run(stretch.source, after=stretch.after, upto=upto, limit=PAGE, newest=True)
+                if not run.records:
+                    raise _missing(head.row.session, upto)
+                yield _verified(head, stretch, run)[::-1]
+                upto = run.records[0].record.first - 1
+
     async def digest_at(self, head: Head, version: int) -> bytes:
         """The chain's value after a version."""
         for stretch in stretches(head):

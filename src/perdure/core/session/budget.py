@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.core.errors import BudgetExhausted, Invalid, NotFound
 from perdure.core.session.event import Event, Payload
+from perdure.core.session.values import storable
 
 MAX_AMOUNT = 1 << 53
 
@@ -143,8 +144,8 @@ def evolve(part: Budget, event: Event) -> Budget:
             return msgspec.structs.replace(part, open={**part.open, data.reservation: data.amount})
         case Settled():
             left = {name: held for name, held in part.open.items() if name != data.reservation}
-            return msgspec.structs.replace(part, spent=part.spent + data.cost, open=left)
+            return msgspec.structs.replace(part, spent=storable(part.spent + data.cost), open=left)
         case Overrun():
-            return msgspec.structs.replace(part, overrun=part.overrun + data.excess)
+            return msgspec.structs.replace(part, overrun=storable(part.overrun + data.excess))
         case _:
             return part

@@ -61,7 +61,7 @@ def decide(state: State, command: do.Command, facts: Facts) -> Decided:
 def with_automatic_checkpoints(state: State, decided: Decided, at: int) -> Decided:
     """The same events with the checkpoints the session's policy asks for around them."""
     policy = state.config.checkpoints
-    if policy is None or any(isinstance(item, Wish) for item in decided):
+    if policy is None or not decided or any(isinstance(item, Wish) for item in decided):
         return decided
     if policy.pre_mutation and any(isinstance(item, Draft) and item.payload.mutates for item in decided):
         return (Wish(trigger=Trigger.PRE_MUTATION), *decided)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from perdure.core.session.event import Event, Payload
+from perdure.core.session.values import storable
 
 
 class Retrieval(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,8 +61,8 @@ def evolve(part: Quality, event: Event) -> Quality:
                 part,
                 passed=part.passed + passed,
                 failed=part.failed + (not passed),
-                checked=part.checked + checked,
-                unsupported=part.unsupported + unsupported,
+                checked=storable(part.checked + checked),
+                unsupported=storable(part.unsupported + unsupported),
             )
         case Repair():
             return replace(part, repairs=part.repairs + 1)

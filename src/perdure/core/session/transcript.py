@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from perdure.core.session.event import Event
+from perdure.core.session.origin import Created
 from perdure.core.session.turns import (
     Message,
     ToolAsked,
@@ -80,7 +81,10 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
     Stretches outside any turn that say something come as turns without a number.
     """
     groups: list[tuple[int | None, list[Event]]] = []
+    begun = 0
     for event in events:
+        if event.kind == Created.kind:
+            begun = event.version
         if not groups or groups[-1][0] != event.turn or event.kind == TurnStarted.kind:
             groups.append((event.turn, []))
         groups[-1][1].append(event)
@@ -95,11 +99,15 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
         elif not any(event.kind == Message.kind for event in group):
             continue
         ordered.append((number, group))
-    found = [Turn(number=number, status=_status(number, group), events=tuple(group)) for number, group in ordered]
+    found = [
+        Turn(number=number, status=_status(number, group, begun), events=tuple(group)) for number, group in ordered
+    ]
     return found if rolled_back else [turn for turn in found if turn.status != "rolled_back"]
 
 
-def _status(number: int | None, group: list[Event]) -> str:
+def _status(number: int | None, group: list[Event], begun: int) -> str:
+    """How a turn stands. One that was open where a branch begins is not open in the branch."""
     if number is None:
         return "aside"
-    return next((_ENDINGS[event.kind] for event in reversed(group) if event.kind in _ENDINGS), "open")
+    ending = next((_ENDINGS[event.kind] for event in reversed(group) if event.kind in _ENDINGS), None)
+    return ending or ("interrupted" if group[-1].version < begun else "open")

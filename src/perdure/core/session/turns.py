@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.core.errors import Invalid, TurnRefused
 from perdure.core.session.event import Event, Payload
+from perdure.core.session.values import storable
 
 
 class TurnStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -238,8 +239,8 @@ def follow(part: Turns, data: Payload, target: str | None, at: int, version: int
             return replace(
                 part,
                 open=None,
-                tokens_in=part.tokens_in + data.tokens_in,
-                tokens_out=part.tokens_out + data.tokens_out,
+                tokens_in=storable(part.tokens_in + data.tokens_in),
+                tokens_out=storable(part.tokens_out + data.tokens_out),
                 last_at=at,
             )
         case TurnInterrupted():

@@ -253,6 +253,11 @@ def path_text(path: Path) -> str:
     return text or "the top"
 
 
+def storable(count: int) -> int:
+    """Give the count, or the nearest one that can be stored: sums of what callers report stay storable."""
+    return min(max(count, INT_MIN), INT_MAX)
+
+
 def same(a: object, b: object) -> bool:
     """Tell whether two checked values have the same canonical encoding: 1, 1.0 and True differ, [1] and (1,) do not."""
     stack: list[tuple[Any, Any]] = [(a, b)]

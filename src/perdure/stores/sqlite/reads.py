@@ -22,9 +22,12 @@ def head(connection: Asks, session: SessionId) -> Head | None:
     found = connection.execute(_HEAD, (raw(session),)).fetchone()
     if found is None:
         return None
+    fitting(found, HEAD_SHAPE)
     segments = tuple(
         Segment(source=spelled(source), origin=spelled(origin), upto=upto, digest=digest)
-        for source, origin, upto, digest in connection.execute(Q["segments"], (found[20],)).fetchall()
+        for source, origin, upto, digest in (
+            fitting(columns, SEGMENT_SHAPE) for columns in connection.execute(Q["segments"], (found[20],)).fetchall()
+        )
     )
     return Head(row=row_from(found), segments=segments, anchor_version=found[18], anchor_digest=found[19])
 
@@ -44,7 +47,7 @@ def run(connection: Asks, source: SessionId, after: int, upto: int, limit: int, 
         return Run(None, ())
     first = found[0][0]
     before = connection.execute(Q["digest_before"], (no, first)).fetchone()
-    records = tuple(_stored(*columns) for columns in found)
+    records = tuple(_stored(*fitting(columns, RECORD_SHAPE)) for columns in found)
     return Run(before[0] if before is not None and before[1] == first - 1 else None, records)
 
 
@@ -58,13 +61,18 @@ def _stored(first: int, digest: bytes, body: bytes, last: int) -> Stored:
 def snapshot(connection: Asks, session: SessionId, upto: int) -> Snapshot | None:
     """The latest cached state at or before a version."""
     found = connection.execute(Q["snapshot"], (raw(session), upto)).fetchone()
-    return Snapshot(found[0], inflate_or_empty(found[1]), found[2]) if found is not None else None
+    return _snapshot(found) if found is not None else None
 
 
 def snapshots(connection: Asks, session: SessionId) -> tuple[Snapshot, ...]:
     """All cached states, oldest first."""
     found = connection.execute(Q["snapshots"], (raw(session),)).fetchall()
-    return tuple(Snapshot(version, inflate_or_empty(blob), sha) for version, blob, sha in found)
+    return tuple(map(_snapshot, found))
+
+
+def _snapshot(columns: tuple[Any, ...]) -> Snapshot:
+    version, blob, sha = fitting(columns, SNAPSHOT_SHAPE)
+    return Snapshot(version, inflate_or_empty(blob), sha)
 
 
 def checkpoints(connection: Asks, session: SessionId) -> tuple[Checkpoint, ...]:

@@ -9,6 +9,31 @@ from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Row
 from perdure.stores.packing import deflate, inflate_or_empty
 
+_I, _T, _B = frozenset({int}), frozenset({str}), frozenset({bytes})
+_NONE = frozenset({type(None)})
+Shape = tuple[frozenset[type], ...]
+
+ROW_SHAPE: Shape = (
+    *(_B, _T, _T, _T, _T, _I, _I, _I | _NONE, _I, _B, _T, _I, _I | _NONE, _B | _NONE, _T | _NONE, _I | _NONE),
+    *(_T | _NONE, _T),
+)
+HEAD_SHAPE: Shape = (*ROW_SHAPE, _I, _B | _NONE, _I)
+RECORD_SHAPE: Shape = (_I, _B, _B, _I)
+SEGMENT_SHAPE: Shape = (_B, _B, _I, _B)
+SNAPSHOT_SHAPE: Shape = (_I, _B, _B)
+CHECKPOINT_SHAPE: Shape = (_T, _I, _I, _T, _T, _I, _I | _NONE, _B, _B, _B, _I, _I | _NONE, _I, _T)
+
+
+def fitting(columns: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
+    """The columns, if they have the types they were written with; or `Damaged`.
+
+    The tables are strict, but only when they are written to: a damaged page hands out whatever its bytes look like.
+    """
+    if any(type(value) not in kinds for value, kinds in zip(columns, shape, strict=False)):
+        raise Damaged("a row of the file has other types than were written; restore a backup")
+    return columns
+
+
 ROW_COLUMNS = (
     "session_id, tenant, owner_id, title, lifecycle_phase, created_at, last_active_at, expires_at, state_version, "
     "digest, schema_version, turns, open_turn, parent, branch_kind, branched_at, account, metadata"
@@ -64,7 +89,7 @@ def metadata_label(name: str, value: Any) -> tuple[str, str]:
 
 def row_from(columns: tuple[Any, ...]) -> Row:
     """A row of the session table, selected by `ROW_COLUMNS`."""
-    tags, metadata = labels_from(columns[17])
+    tags, metadata = labels_from(fitting(columns, ROW_SHAPE)[17])
     return Row(
         session=spelled(columns[0]),
         tenant=columns[1],
@@ -135,6 +160,7 @@ def checkpoint_values(no: int, item: Checkpoint) -> tuple[Any, ...]:
 
 def checkpoint_from(columns: tuple[Any, ...]) -> Checkpoint:
     """A row of the checkpoint table. A payload that does not decompress comes back empty: its digest will not fit."""
+    fitting(columns, CHECKPOINT_SHAPE)
     return Checkpoint(
         id=columns[0],
         seq=columns[1],

@@ -1,14 +1,19 @@
-"""A full disk (R7) and a read-only one: typed refusals, reads served, and everything well again afterwards."""
+"""A full disk (R7), a read-only one, a forbidden one: typed refusals, reads served, and all well again afterwards."""
 
 import asyncio
+import os
 import random
 import string
+import subprocess
+import sys
+import tempfile
 from typing import Any
 
 import pytest
 
 import perdure
 from perdure import errors
+from torture.process import environment
 
 RNG = random.Random(7)
 
@@ -91,3 +96,45 @@ def test_a_read_only_disk_refuses_writes_and_changes_nothing(small_disk: Any, tu
     with perdure.open(path) as db:
         db.session(session.id).append(turn("after"))
         assert names(db.session(session.id).events()) == ["before", "after"]
+
+
+FORBIDDEN = """
+import os, sys, tempfile
+import perdure
+from perdure import errors, events as ev
+path, session, mode, folder_mode = sys.argv[1], sys.argv[2], int(sys.argv[3], 8), int(sys.argv[4], 8)
+with tempfile.TemporaryDirectory() as elsewhere, perdure.open(elsewhere + "/warm.db") as db:
+    db.create().append(ev.Feedback())  # loads what nobody may not read from disk any more
+os.chmod(path, mode)
+os.chmod(os.path.dirname(path), folder_mode)
+os.setgid(65534)
+os.setuid(65534)
+try:
+    with perdure.open(path) as db:
+        db.session(session).append(ev.Feedback())
+except errors.ReadOnly as refusal:
+    assert "check" in str(refusal), refusal
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
+@pytest.mark.parametrize("modes", [("444", "555"), ("444", "777"), ("666", "555"), ("000", "755")])
+def test_a_file_or_folder_without_permission_is_called_read_only(turn: Any, names: Any, modes: tuple[str, str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # not tmp_path: nobody may not even look into that one
+        path = os.path.join(folder, "store.db")
+        with perdure.open(path) as db:
+            session = db.create()
+            session.append(turn("before"))
+        done = subprocess.run(
+            [sys.executable, "-c", FORBIDDEN, path, session.id, *modes],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.stdout, done.stderr) == ("refused\n", "")
+        os.chmod(path, 0o600)
+        with perdure.open(path) as db:
+            assert names(db.session(session.id).events()) == ["before"]
