@@ -11,15 +11,19 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
-from threading import Lock, local
-from typing import Any, Generic, TypeVar
+from threading import Lock, get_ident, local
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
 
 class _Mode(local):
-    blocking = 0
+    """How this thread waits, and which lanes it holds while it blocks."""
+
+    def __init__(self) -> None:
+        self.blocking = 0
+        self.held: list[Lane] = []
 
 
 _mode = _Mode()
@@ -31,7 +35,10 @@ def blocking() -> bool:
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on this thread, blocking wherever it waits."""
+    """Run a coroutine to its end on this thread, blocking wherever it waits.
+
+    An interrupt (Ctrl-C, a stopped notebook cell) may leave it at any point; the lanes it held are passed on.
+    """
     _mode.blocking += 1
     try:
         work.send(None)
@@ -40,8 +47,16 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
         return value
     finally:
         _mode.blocking -= 1
+        if not _mode.blocking and _mode.held:
+            _pass_on_held()
     work.close()
     raise RuntimeError("a coroutine waited on an event loop inside a blocking call; use perdure.aopen for async code")
+
+
+def _pass_on_held() -> None:
+    held, _mode.held = _mode.held, []
+    for lane in held:
+        lane.abandon()
 
 
 class Ticket(Generic[T]):
@@ -152,11 +167,12 @@ def _run_all(wakes: list[Callable[[], None]]) -> None:
 class Lane:
     """A fair mutual exclusion for tasks and threads alike: one command on a session at a time, in order of arrival."""
 
-    __slots__ = ("_busy", "_lock", "_queue")
+    __slots__ = ("_busy", "_lock", "_owner", "_queue")
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._busy = False
+        self._owner = 0
         self._queue: deque[Ticket[None]] = deque()
 
     @property
@@ -165,14 +181,19 @@ class Lane:
         return not self._busy
 
     async def __aenter__(self) -> None:
+        me = get_ident() if _mode.blocking else 0
+        if me:
+            _mode.held.append(self)
         with self._lock:
             if not self._busy:
+                self._owner = me
                 self._busy = True
                 return
             ticket: Ticket[None] = Ticket()
             self._queue.append(ticket)
         try:
             await ticket
+            self._owner = me
         except BaseException:
             self._leave_queue(ticket)
             raise
@@ -187,9 +208,17 @@ class Lane:
 
     async def __aexit__(self, *_: object) -> None:
         self._pass_on()
+        if _mode.blocking and self in _mode.held:
+            _mode.held.remove(self)
+
+    def abandon(self) -> None:
+        """Pass the lane on if this thread still holds it: the call that entered it was interrupted."""
+        if self._busy and self._owner == get_ident():
+            self._pass_on()
 
     def _pass_on(self) -> None:
         with self._lock:
+            self._owner = 0
             if not self._queue:
                 self._busy = False
                 return
@@ -205,7 +234,7 @@ class Bell:
     def __init__(self) -> None:
         self._lock = Lock()
         self._count = 0
-        self._ticket: Ticket[None] = Ticket()
+        self._ticket: Ticket[None] | None = None
 
     def heard(self) -> int:
         """How often it has rung."""
@@ -215,15 +244,16 @@ class Bell:
         """Wake all who wait."""
         with self._lock:
             self._count += 1
-            ticket, self._ticket = self._ticket, Ticket()
-        ticket.deliver(None)
+            ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            ticket.deliver(None)
 
     async def wait(self, heard: int, seconds: float) -> None:
         """Return when it has rung since `heard`, or after `seconds`."""
         with self._lock:
             if self._count != heard:
                 return
-            ticket = self._ticket
+            ticket = self._ticket = self._ticket or Ticket()
         if blocking():
             ticket.wait(seconds)
             return
@@ -237,18 +267,43 @@ async def _plainly(ticket: Ticket[T]) -> T:
     return await ticket
 
 
-_SURVIVORS: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
+class Forking(NamedTuple):
+    """What an object does when its process forks. Before: let go of everything a child must not share. In the parent:
+    go on. In the child: start anew.
+    """
+
+    before: Callable[[Any], None]
+    parent: Callable[[Any], None]
+    child: Callable[[Any], None]
 
 
-def after_fork(owner: Any, renew: Callable[[Any], None]) -> None:
-    """Have `renew(owner)` called in every child this process forks, for as long as the owner lives."""
-    _SURVIVORS[owner] = renew
+_FORKING: WeakKeyDictionary[Any, Forking] = WeakKeyDictionary()
+_paused: list[tuple[Any, Forking]] = []
 
 
-def _renew_all() -> None:
-    for owner, renew in list(_SURVIVORS.items()):
-        renew(owner)
+def on_fork(owner: Any, forking: Forking) -> None:
+    """Have the owner take part in every fork of this process, for as long as it lives."""
+    _FORKING[owner] = forking
+
+
+def _before() -> None:
+    for owner, forking in list(_FORKING.items()):
+        forking.before(owner)
+        _paused.append((owner, forking))
+
+
+def _in_parent() -> None:
+    while _paused:
+        owner, forking = _paused.pop()
+        forking.parent(owner)
+
+
+def _in_child() -> None:
+    _mode.held.clear()
+    while _paused:
+        owner, forking = _paused.pop()
+        forking.child(owner)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

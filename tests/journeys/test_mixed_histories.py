@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import perdure
-from perdure import Adaptive, CheckpointPolicy, Config, SnapshotPolicy
+from perdure import Adaptive, CallerError, CheckpointPolicy, Config, ConflictError, SnapshotPolicy
 from perdure import events as ev
+from perdure.core.errors import AlreadyExists, PruneRefused
 from perdure.core.session.kinds import KINDS
 from perdure.core.session.state import to_bytes
-from perdure.errors import AlreadyExists, BranchRefused, CallerError, ConflictError, PruneRefused
 from perdure.testing import FixedAmbient
 from tests.core.session.plain_values import similar_documents
 from tests.journeys.histories import History, examine, states_of
@@ -96,7 +96,13 @@ class MixedHistories(RuleBasedStateMachine):
     # ── ordinary work ──
 
     @initialize(policy=policies, document=st.none() | similar_documents)
+    def begin(self, policy: CheckpointPolicy | None, document: dict[str, Any] | None) -> None:
+        self.create(policy, document)
+
     @rule(policy=policies, document=st.none() | similar_documents)
+    def another(self, policy: CheckpointPolicy | None, document: dict[str, Any] | None) -> None:
+        self.create(policy, document)
+
     def create(self, policy: CheckpointPolicy | None, document: dict[str, Any] | None) -> None:
         if len(self.living) < 8:
             made = self.db.create("a session", config=Config(checkpoints=policy), vars=document, tags=["x"])
@@ -231,7 +237,7 @@ class MixedHistories(RuleBasedStateMachine):
             wanted = {own[which % len(own)], own[-1]} if more else {own[which % len(own)]}
             before = history.version
             session.redact(wanted, "asked for")
-            assert session.version() == before + 1
+            assert session.version() > before
             for version in wanted:
                 history.fact(version).redacted = True
             self.catch_up(session, history)
@@ -347,5 +353,3 @@ TestMixedHistories = MixedHistories.TestCase
 TestMixedHistories.settings = at_most(15, 30)
 TestMixedVolatileHistories = MixedVolatileHistories.TestCase
 TestMixedVolatileHistories.settings = at_most(40, 30)
-
-assert issubclass(BranchRefused, CallerError)

@@ -521,14 +521,20 @@ def test_whatever_a_session_went_through_it_comes_back(
     folder = tmp_path_factory.mktemp("there") if on_disk else None
 
     async def there_and_back() -> None:
-        here = World(VolatileStore(), snapshots=SnapshotPolicy(events=snapshot_every))
-        store = SqliteStore(str(folder / "it.db"), FixedAmbient()) if folder is not None else VolatileStore()
-        there = World(store, seed=b"there")
+        here, there = (
+            World(
+                SqliteStore(str(folder / f"{name}.db"), FixedAmbient()) if folder is not None else VolatileStore(),
+                seed=name.encode(),
+                snapshots=SnapshotPolicy(events=snapshot_every),
+            )
+            for name in ("here", "there")
+        )
         for session in await live(here, story):
             assert (await here.verifying.verify(session)).problems == ()
             await there.take(await here.lines(session))
             await same_session(here, there, session)
-        await store.close()
+        await here.store.close()
+        await there.store.close()
 
     drive(there_and_back())
 

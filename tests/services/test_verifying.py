@@ -19,7 +19,7 @@ from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.turns import Message
 from perdure.services.loading import SnapshotPolicy
 from perdure.services.verifying import Report, StoreReport
-from perdure.stores.packing import deflate, inflate, pack, unpack
+from perdure.stores.packing import deflate, inflate, inflate_or_empty, pack, unpack
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing import FixedAmbient
 from perdure.waiting import drive
@@ -231,6 +231,14 @@ async def test_a_session_that_is_written_to_meanwhile_is_not_called_broken(world
 
 # ── flipped bits ──────────────────────────────────────────────────────────────────────────────────
 
+
+def means(column: str, content: bytes) -> bytes:
+    """What the bytes of a column say; some bits of a compressed frame say nothing at all."""
+    if column == "body" and content[:1] == b"\x01":
+        return content[:1] + inflate_or_empty(content[1:])
+    return inflate_or_empty(content) if column in ("state_blob", "payload") else content
+
+
 BLOBS = [
     ("record", "body", "position", 120),
     ("record", "digest", "position", 25),
@@ -254,7 +262,10 @@ def test_a_flipped_bit_is_found(scene: Scene, tmp_path: Path, table: str, column
         changed = Changed(scene, folder)
         rows = changed.sql(f"SELECT {key}, {column} FROM {table} WHERE length({column}) > 0 ORDER BY 1")
         name, content = chance.choice(rows)
-        changed.sql(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", flipped(content, chance), name)
+        spoiled = flipped(content, chance)
+        if means(column, spoiled) == means(column, content):
+            continue
+        changed.sql(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", spoiled, name)
         problems(changed)
         shutil.rmtree(folder)
 

@@ -258,7 +258,7 @@ class Store(Protocol):
         ...
 
     async def erase(self, session: SessionId, at: int) -> bool:
-        """Remove a session and all beside it; False when it is not there. `BranchRefused` while others share its rows."""
+        """Remove a session and all beside it; False when it is not there. `BranchRefused` while a log shares them."""
         ...
 
     async def position(self) -> int:

@@ -103,10 +103,10 @@ class Lifecycle:
 
     async def wake(self, session: SessionId, *, expected: int | None = None, key: str | None = None) -> Outcome:
         """A suspended session goes on in place; a turn left open by a crash is closed first."""
-        await self.recover(session)
         state = (await self._sessions.loader.load(session)).state
         if state.phase is not Phase.RESUMED:
             await self.move(session, "resume", expected=expected, key=key)
+        await self.recover(session)
         return await self.move(session, "reactivate")
 
     async def recover(self, session: SessionId, reason: str = "crash", text: str = "") -> Recovered | None:

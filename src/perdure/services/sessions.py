@@ -27,7 +27,7 @@ from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, S
 from perdure.projections.row import row_of, same_listing
 from perdure.services.loading import CACHED_SESSIONS, Loaded, Loader, SnapshotPolicy, snapshot_of
 from perdure.services.restoring import base_of
-from perdure.waiting import Lane, after_fork
+from perdure.waiting import Forking, Lane, on_fork
 
 RETRIES: Final = 1000
 """How often a command without an expected version is decided anew before giving up; each time someone else won."""
@@ -101,7 +101,7 @@ class Sessions:
         self._fresh_id = fresh_id
         self._lanes: dict[SessionId, Lane] = {}
         self._in_flight: set[tuple[SessionId | None, str]] = set()
-        after_fork(self, Sessions._forked)
+        on_fork(self, Forking(_unchanged, _unchanged, Sessions._forked))
 
     def _forked(self) -> None:
         """A child of a fork starts with empty queues: whoever held them lives in the parent."""
@@ -302,6 +302,10 @@ class Sessions:
     async def _repeated(self, use: KeyUse) -> Outcome | None:
         found = await self.store.remembered(use)
         return None if found is None else _outcome_of(found, use)
+
+
+def _unchanged(_: Sessions) -> None:
+    """A fork takes nothing from the parent."""
 
 
 def _outcome_of(found: Remembered, use: KeyUse | None) -> Outcome:

@@ -2,10 +2,11 @@
 
 An event may have to lose its content. If a later event repeated what it replaced or removed, that content would still
 be there, and a later value would be lost along with the one it replaced. So changes only look forward:
-`["+", path, value]`, `["-", path]`, `["=", path, value]`. In a list `+` inserts before a position and `-` closes the gap.
+`["+", path, value]`, `["-", path]`, `["=", path, value]`. In a list `+` inserts before a position, `-` closes the gap.
 
-Law: `apply(a, changes(diff(a, b)))` is b. On any other document `apply` still never fails: a value finds its key whether
-or not something is there, an insertion beyond the end of a list goes to its end, and what has no place is left out.
+Law: `apply(a, changes(diff(a, b)))` is b. On any other document `apply` still never fails: a value finds its key
+whether or not something is there, an insertion beyond the end of a list goes to its end, and what has no place is left
+out.
 """
 
 from typing import Any

@@ -103,20 +103,37 @@ def _steps() -> dict[str, tuple[str, Callable[[Any, Event], Any]]]:
 
 
 _STEPS: Final = _steps()
+_MUTATING: Final = frozenset(item.kind for _, aspect in _ASPECTS for item in payloads_of(aspect) if item.mutates)
 
 
 def evolve(state: State, event: Event) -> State:
     """The state after one more event."""
-    if event.kind == "created":
-        return _begin(state, event)
-    found = _STEPS.get(event.kind)
-    if found is None:
-        return msgspec.structs.replace(state, version=event.version)
-    field, step = found
-    changes: dict[str, Any] = {field: step(getattr(state, field), event)}
-    if event.data.mutates and state.config.checkpoints is not None and state.config.checkpoints.adaptive is not None:
-        changes["checkpoints"] = checkpoints.count_mutation(state.checkpoints, event.at)
-    return msgspec.structs.replace(state, version=event.version, **changes)
+    return fold(state, (event,))
+
+
+def fold(state: State, events: Iterable[Event]) -> State:
+    """The state after all of these; each part is carried along and put back once."""
+    changed: dict[str, Any] = {}
+    version = state.version
+    for event in events:
+        kind, version = event.entry.kind, event.version
+        found = _STEPS.get(kind)
+        if kind == origin.Created.kind:
+            state, changed = _begin(msgspec.structs.replace(state, **changed), event), {}
+        elif found is not None:
+            field, step = found
+            part = changed.get(field)
+            changed[field] = step(getattr(state, field) if part is None else part, event)
+            if kind in _MUTATING:
+                _count_mutation(state, changed, event.at)
+    return msgspec.structs.replace(state, version=version, **changed)
+
+
+def _count_mutation(state: State, changed: dict[str, Any], at: int) -> None:
+    """Keep the rate of mutations, if the session's checkpoints adapt to it."""
+    config = changed.get("origin", state.origin).config
+    if config is not None and config.checkpoints is not None and config.checkpoints.adaptive is not None:
+        changed["checkpoints"] = checkpoints.count_mutation(changed.get("checkpoints", state.checkpoints), at)
 
 
 def _begin(state: State, event: Event) -> State:
@@ -143,13 +160,6 @@ def _begin(state: State, event: Event) -> State:
         agents=state.agents,
         steering=state.steering,
     )
-
-
-def fold(state: State, events: Iterable[Event]) -> State:
-    """The state after all of these."""
-    for event in events:
-        state = evolve(state, event)
-    return state
 
 
 def to_bytes(state: State) -> bytes:

@@ -87,7 +87,7 @@ def _ready(struct: Struct, path: Path, limits: Limits) -> Struct:
         if field.fragile and type(held) is type(field.default) and same(held, field.default):
             changed.append((field.name, field.default))
         elif field.value:
-            if type(held) is str:
+            if type(held) is str or (not held and type(held) is dict):
                 continue
             verdict = survey(held, limits)
             if verdict != PLAIN:
@@ -185,6 +185,8 @@ def _fragile(default: Any) -> bool:
     """Tell whether an equal value may be another object than this default."""
     if type(default) is int:
         return not -5 <= default <= 256
+    if type(default) in (str, bytes, tuple) and not default:
+        return False  # CPython has only one of each
     return type(default) in (str, bytes, float, tuple, frozenset, datetime, timedelta, Ref)
 
 

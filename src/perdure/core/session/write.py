@@ -104,15 +104,16 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
         payload_of,
     )
     uid = int.from_bytes(stamp.uid, "big")
+    folded = 0
     for index, item in enumerate(drafts):
         if isinstance(item, Mark):
+            state, folded = states.fold(state, events[folded:]), index
             checkpoint = take(state, item, stamp.at)
             taken.append(checkpoint)
             item = Draft(_taken(checkpoint))
         blind = stamp.blinds[index * BLIND_BYTES : (index + 1) * BLIND_BYTES]
         event = _chained(item, blind, first + index, (uid + index).to_bytes(16, "big"), previous, shared)
         previous = event.digest
-        state = states.evolve(state, event)
         entries.append(event.entry)
         events.append(event)
         size += len(event.entry.data)
@@ -121,6 +122,7 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
     record = Record(
         FORMAT, stamp.raw_session, first, stamp.uid, stamp.at, stamp.actor, stamp.epoch, stamp.key, tuple(entries)
     )
+    state = states.fold(state, events[folded:])
     return Written(record=record, events=tuple(events), state=state, digest=previous, checkpoints=tuple(taken))
 
 

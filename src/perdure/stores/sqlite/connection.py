@@ -51,7 +51,11 @@ def check_sqlite(version: str | None = None) -> None:
 def connect(path: str, *, writable: bool) -> apsw.Connection:
     """A connection with the settings every one of ours has. The file must exist unless writable."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE if writable else apsw.SQLITE_OPEN_READONLY
-    connection = apsw.Connection(path, flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=200)
+    name = path
+    if not writable and _sealed_off(path):
+        escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        name, flags = f"file:{escaped}?immutable=1", flags | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=200)
     connection.set_busy_timeout(BUSY_SECONDS * 1000)
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     if writable:
@@ -64,12 +68,18 @@ def connect(path: str, *, writable: bool) -> apsw.Connection:
     return connection
 
 
+def _sealed_off(path: str) -> bool:
+    """Whether a store lies where nothing can be written and was closed in order: then it may be read as it is."""
+    return not os.access(os.path.dirname(path), os.W_OK) and not os.path.exists(path + "-wal")
+
+
 def prepare(path: str) -> apsw.Connection:
     """Make the file a perdure store of today's format, or say why it cannot be one; the connection that did it.
 
     Safe to race with others who open the same path.
     """
     check_sqlite()
+    refuse_folder(path)
     fresh = not os.path.exists(path)
     if fresh and not os.path.isdir(os.path.dirname(path)):
         raise NotAStore(f"the folder of {path} does not exist; create it first", path=path)
@@ -89,6 +99,7 @@ def prepare(path: str) -> apsw.Connection:
 def check(path: str) -> None:
     """Refuse a file that is not a store of today's format, without writing to it."""
     check_sqlite()
+    refuse_folder(path)
     if not os.path.exists(path):
         raise NotAStore(f"{path} does not exist; open it writable once to create it", path=path)
     with translated(path):
@@ -99,6 +110,12 @@ def check(path: str) -> None:
             _refuse_newer(connection, path)
         finally:
             connection.close()
+
+
+def refuse_folder(path: str) -> None:
+    """A folder is no store, and the engine's word for it would be misleading."""
+    if os.path.isdir(path):
+        raise NotAStore(f"{path} is a folder; give the path of a file in it", path=path)
 
 
 def _adopt(connection: apsw.Connection, path: str) -> None:

@@ -3,12 +3,11 @@
 import os
 from collections import deque
 from collections.abc import Callable
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Final, TypeVar
 
 import apsw
 
-from perdure.core.errors import Damaged
 from perdure.stores.sqlite.connection import connect, translate
 from perdure.stores.sqlite.finding import contains
 from perdure.stores.sqlite.sql import Asks
@@ -26,6 +25,9 @@ class Readers:
         self._path = path
         self._idle: deque[apsw.Connection] = deque()
         self._lock = Lock()
+        self._gate = Condition()
+        self._busy = 0
+        self._paused = False
         self._threads: Any = None
 
     async def ask(self, question: Callable[[Asks], T]) -> T:
@@ -45,24 +47,45 @@ class Readers:
             ticket.deliver(answer)
 
     def _answer(self, question: Callable[[Asks], T]) -> T:
+        with self._gate:
+            while self._paused:
+                self._gate.wait()
+            self._busy += 1
         connection: apsw.Connection | None = None
         try:
             connection = self._borrow()
-            connection.execute("BEGIN")
             try:
+                connection.execute("BEGIN")
                 return question(connection)
             finally:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
         except apsw.Error as error:
             if connection is not None:
                 connection.close(True)
                 connection = None
             raise translate(error, self._path) from error
-        except UnicodeDecodeError as error:
-            raise Damaged(f"{self._path} holds text that is not UTF-8; restore a backup", path=self._path) from error
         finally:
             if connection is not None:
                 self._give_back(connection)
+            with self._gate:
+                self._busy -= 1
+                self._gate.notify_all()
+
+    def pause(self) -> None:
+        """Let the questions under way finish, hold new ones, and close every connection."""
+        with self._gate:
+            self._paused = True
+            while self._busy:
+                self._gate.wait()
+        while self._idle:
+            self._idle.pop().close()
+
+    def go_on(self) -> None:
+        """Take questions again."""
+        with self._gate:
+            self._paused = False
+            self._gate.notify_all()
 
     def _borrow(self) -> apsw.Connection:
         try:
@@ -92,7 +115,3 @@ class Readers:
             self._threads.shutdown(wait=True)
         while self._idle:
             self._idle.pop().close()
-
-    def abandon(self) -> list[apsw.Connection]:
-        """The connections of a process that forked."""
-        return list(self._idle)

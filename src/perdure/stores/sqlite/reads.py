@@ -4,12 +4,23 @@ from typing import Any
 
 import apsw
 
-from perdure.core.errors import Tampered
+from perdure.core.errors import Damaged, Tampered
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Segment, Snapshot, Stored
 from perdure.stores.packing import inflate_or_empty, unpack
-from perdure.stores.sqlite.rows import ROW_COLUMNS, checkpoint_from, row_from, spelled
+from perdure.stores.sqlite.rows import (
+    BEFORE_SHAPE,
+    HEAD_SHAPE,
+    RECORD_SHAPE,
+    ROW_COLUMNS,
+    SEGMENT_SHAPE,
+    SNAPSHOT_SHAPE,
+    checkpoint_from,
+    fitting,
+    row_from,
+    spelled,
+)
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writes import remembered as _remembered
@@ -22,7 +33,8 @@ def head(connection: Asks, session: SessionId) -> Head | None:
     found = connection.execute(_HEAD, (raw(session),)).fetchone()
     if found is None:
         return None
-    fitting(found, HEAD_SHAPE)
+    if fitting(found, HEAD_SHAPE)[0] != raw(session):
+        raise Damaged(f"the file finds another session under {session}; restore a backup", session=session)
     segments = tuple(
         Segment(source=spelled(source), origin=spelled(origin), upto=upto, digest=digest)
         for source, origin, upto, digest in (
@@ -48,7 +60,8 @@ def run(connection: Asks, source: SessionId, after: int, upto: int, limit: int, 
     first = found[0][0]
     before = connection.execute(Q["digest_before"], (no, first)).fetchone()
     records = tuple(_stored(*fitting(columns, RECORD_SHAPE)) for columns in found)
-    return Run(before[0] if before is not None and before[1] == first - 1 else None, records)
+    adjacent = before is not None and fitting(before, BEFORE_SHAPE)[1] == first - 1
+    return Run(before[0] if adjacent else None, records)
 
 
 def _stored(first: int, digest: bytes, body: bytes, last: int) -> Stored:

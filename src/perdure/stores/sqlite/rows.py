@@ -19,6 +19,7 @@ ROW_SHAPE: Shape = (
 )
 HEAD_SHAPE: Shape = (*ROW_SHAPE, _I, _B | _NONE, _I)
 RECORD_SHAPE: Shape = (_I, _B, _B, _I)
+BEFORE_SHAPE: Shape = (_B, _I)
 SEGMENT_SHAPE: Shape = (_B, _B, _I, _B)
 SNAPSHOT_SHAPE: Shape = (_I, _B, _B)
 CHECKPOINT_SHAPE: Shape = (_T, _I, _I, _T, _T, _I, _I | _NONE, _B, _B, _B, _I, _I | _NONE, _I, _T)

@@ -18,7 +18,7 @@ from perdure.stores.sqlite import finding, reads, words, writes
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction, Writer
-from perdure.waiting import Bell, after_fork
+from perdure.waiting import Bell, Forking, on_fork
 
 T = TypeVar("T")
 POLL_SECONDS = 0.02
@@ -38,17 +38,26 @@ class SqliteStore:
             self._begin(None)
         else:
             self._begin(connections.prepare(self.path))
-        after_fork(self, SqliteStore._forked)
+        on_fork(self, Forking(SqliteStore._pause, SqliteStore._go_on, SqliteStore._forked))
 
     def _begin(self, connection: apsw.Connection | None) -> None:
         self._bell = Bell()
         self._writer = Writer(self.path, self._bell.ring, connection)
         self._readers = Readers(self.path)
 
+    def _pause(self) -> None:
+        """Before a fork: close every connection. SQLite keeps its locks per process, and a child that inherited them
+        would believe in locks that only the parent has.
+        """
+        self._writer.pause()
+        self._readers.pause()
+
+    def _go_on(self) -> None:
+        self._readers.go_on()
+        self._writer.go_on()
+
     def _forked(self) -> None:
-        """In the child of a fork: leave the parent's connections alone and start with own ones."""
-        _INHERITED.extend(self._readers.abandon())
-        _INHERITED.append(self._writer.abandon())
+        """In the child: threads and queues stayed behind, so start anew."""
         if not self._closed:
             self._begin(None)
 
@@ -196,7 +205,3 @@ class SqliteStore:
         self._readers.close()
         self._writer.close()  # last: closing the last connection folds the log into the file
         self._bell.ring()
-
-
-_INHERITED: list[Any] = []
-"""Connections a forked child must neither use nor close: closing would drop the parent's locks."""

@@ -23,6 +23,7 @@ MAX_BATCH: Final = 256
 MAX_STIRRED: Final = 100_000
 
 Operation = Callable[["Transaction"], Any]
+Outcome = tuple[Ticket[Any], Any, BaseException | None]
 
 
 class Transaction:
@@ -78,7 +79,7 @@ class Writer:
         if blocking():
             with self._lock:
                 while not ticket.done:
-                    self._commit_batch()
+                    self._commit_batch(ticket)
         else:
             self._start()
             self._work.release()
@@ -98,20 +99,19 @@ class Writer:
                 if self._queue:
                     self._commit_batch()
 
-    def _take(self) -> list[Job]:
-        batch: list[Job] = []
-        while self._queue and len(batch) < MAX_BATCH:
-            batch.append(self._queue.popleft())
-        return batch
+    def _commit_batch(self, own: Ticket[Any] | None = None) -> None:
+        """Run what has queued up in one transaction and tell everyone how it went.
 
-    def _commit_batch(self) -> None:
-        """Run what has queued up in one transaction and tell everyone how it went."""
-        batch = self._take()
-        if not batch:
-            return
-        outcomes: list[tuple[Ticket[Any], Any, BaseException | None]]
+        An interrupt of the thread that leads ends its own call only: others' operations are put back or, if the
+        commit had been made, delivered.
+        """
+        batch: list[Job] = []
+        outcomes: list[Outcome] = []
         try:
-            outcomes = self._transact(batch)
+            while self._queue and len(batch) < MAX_BATCH:
+                batch.append(self._queue.popleft())
+            if batch:
+                self._transact(batch, outcomes)
         except apsw.Error as error:
             failure = translate(error, self._path)
             if isinstance(failure, StorePoisoned):
@@ -119,28 +119,32 @@ class Writer:
             outcomes = [(job.ticket, None, failure) for job in batch]
         except PerdureError as refusal:
             outcomes = [(job.ticket, None, refusal) for job in batch]
-        except BaseException as broken:
-            deliver_all([(job.ticket, None, broken) for job in batch])
+        except BaseException:
+            if not outcomes:
+                self._queue.extendleft(job for job in reversed(batch) if job.ticket is not own)
+                self._work.release()
             raise
-        else:
-            self._committed()
-        deliver_all(outcomes)
+        finally:
+            if outcomes:
+                self._committed()
+            deliver_all(outcomes)
 
-    def _transact(self, batch: list[Job]) -> list[tuple[Ticket[Any], Any, BaseException | None]]:
+    def _transact(self, batch: list[Job], outcomes: list[Outcome]) -> None:
+        """Fill in the outcomes once, and only once, the disk has them."""
         connection = self._open()
-        connection.execute("BEGIN IMMEDIATE")
         try:
+            connection.execute("BEGIN IMMEDIATE")
             transaction = Transaction(connection, self._stirred)
-            outcomes = [self._run(transaction, job) for job in batch]
+            decided = [self._run(transaction, job) for job in batch]
             connection.execute("COMMIT")
+            outcomes.extend(decided)
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             self._stirred.clear()
             raise
-        return outcomes
 
-    def _run(self, transaction: Transaction, job: Job) -> tuple[Ticket[Any], Any, BaseException | None]:
+    def _run(self, transaction: Transaction, job: Job) -> Outcome:
         if job.guarded:
             transaction.execute("SAVEPOINT operation")
         try:
@@ -195,7 +199,13 @@ class Writer:
             self._work.release()
             self._thread.join()
 
-    def abandon(self) -> apsw.Connection | None:
-        """The connection of a process that forked; the child keeps it unused and unclosed."""
-        self._closed = True
-        return self._connection
+    def pause(self) -> None:
+        """Wait for the commit under way, hold further ones, and close the connection."""
+        self._lock.acquire()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def go_on(self) -> None:
+        """Commit again."""
+        self._lock.release()
