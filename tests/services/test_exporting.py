@@ -4,8 +4,6 @@ from pathlib import Path
 
 import apsw
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from perdure.core.errors import NotFound, Tampered
 from perdure.core.session import codec, jsonl
@@ -14,7 +12,6 @@ from perdure.core.session.ids import SessionId
 from perdure.core.session.turns import Message
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing import FixedAmbient
-from tests.core.session import plain_values
 from tests.services.world import World
 
 
@@ -122,21 +119,3 @@ async def test_a_changed_byte_stops_the_export(tmp_path: Path) -> None:
     with pytest.raises(Tampered):
         await world.lines(session)
     await store.close()
-
-
-@given(plain_values.values)
-def test_every_value_in_an_event_survives_its_line(content: object) -> None:
-    data = codec.encode_struct(Message(role="user", content=content))
-    shown = jsonl._data(data)
-    assert "raw" not in shown
-    line = codec.from_json(b'{"data":' + bytes(shown["data"]) + b"}", jsonl._LINE)
-    assert codec.encode(line["data"], jsonl._DATA) == data
-
-
-@given(st.binary(max_size=40))
-def test_bytes_that_are_not_canonical_are_kept_as_they_are(data: bytes) -> None:
-    shown = jsonl._data(data)
-    if "raw" in shown:
-        assert jsonl.from_base64(shown["raw"], 1, "raw") == data
-    else:
-        assert codec.encode(codec.from_json(bytes(shown["data"]))) == data

@@ -166,10 +166,10 @@ def _admit(head: Head, version: int) -> None:
             session=row.session,
             parent=row.parent,
         )
-    if not max(1, head.anchor_version) <= version <= row.version:
+    if not head.anchor_version < version <= row.version:
         raise NotFound(
             f"session {row.session} has no version {version} to branch at; it has "
-            f"{max(1, head.anchor_version)} to {row.version}",
+            f"{head.anchor_version + 1} to {row.version}",
             session=row.session,
             version=version,
         )

@@ -96,12 +96,9 @@ class Erasure:
 
     async def _redacted(self, session: SessionId, wanted: frozenset[int]) -> list[Record]:
         head = await self._sessions.log.head(session)
-        own = stretches(head)[-1]
-        for version in wanted:
-            if not own.after < version <= own.upto:
-                raise _not_own(head, version)
+        places = {version: _own(head, version) for version in sorted(wanted)}
         changed: dict[int, Record] = {}
-        for version in sorted(wanted):
+        for version, own in places.items():
             run = await self._store.run(session, after=version - 1, upto=version, limit=1)
             stored = run.records[0]
             previous = own.start if stored.record.first == own.after + 1 else run.before
@@ -156,12 +153,15 @@ def _heir(head: Head, source: SessionId) -> SessionId:
     return head.segments[after + 1].source
 
 
-def _not_own(head: Head, version: int) -> Invalid | NotFound:
+def _own(head: Head, version: int) -> Stretch:
+    """The stretch of the session's own rows that holds a version: its own events, or its copy of a prefix."""
     for stretch in stretches(head):
-        if stretch.after < version <= stretch.upto and stretch.origin != head.row.session:
-            return Invalid(
-                f"version {version} belongs to session {stretch.origin}; redact it there, its branches follow",
+        if stretch.after < version <= stretch.upto:
+            if stretch.source == head.row.session:
+                return stretch
+            raise Invalid(
+                f"version {version} belongs to session {stretch.source}; redact it there, its branches follow",
                 version=version,
-                session=stretch.origin,
+                session=stretch.source,
             )
-    return NotFound(f"session {head.row.session} has no version {version} to redact", version=version)
+    raise NotFound(f"session {head.row.session} has no version {version} to redact", version=version)

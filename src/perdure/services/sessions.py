@@ -206,15 +206,22 @@ class Sessions:
                     expected=expected,
                     found=loaded.state.version,
                 )
+            outcome, refusal = None, None
             try:
-                return await self._once(session, loaded, command, use, extra)
+                outcome = await self._once(session, loaded, command, use, extra)
+                if outcome.events:
+                    return outcome
             except KeyTaken as taken:
                 return _outcome_of(taken.remembered, use)
-            except (VersionConflict, NotFound):
-                fresh = await self.loader.load(session)
-                if fresh.digest == loaded.digest:  # nobody was first: the command itself is refused
-                    raise
-                loaded = fresh
+            except (CallerError, ConflictError) as refused:
+                refusal = refused
+            # A refusal, or nothing to do, counts only if it was decided on the session as it stands.
+            fresh = await self.loader.load(session)
+            if fresh.digest == loaded.digest:
+                if outcome is None:
+                    raise refusal or AssertionError
+                return outcome
+            loaded = fresh
         raise VersionConflict(
             f"session {session} kept changing under this command; try again",
             session=session,

@@ -614,3 +614,13 @@ def test_moves_outside_the_table_change_nothing() -> None:
         book.do(do.MoveTo(event="archive"))
     assert [event.data.id for event in book.events if isinstance(event.data, CheckpointTaken)] == ["c1"]
     assert Relation.PEER.value == "peer"
+
+
+@pytest.mark.parametrize(
+    "command", [do.Redact(versions=(1,)), do.ExpireCheckpoints(ids=("c1",)), do.PinCheckpoint(id="c1", pinned=True)]
+)
+def test_housekeeping_calls_for_no_checkpoint(command: do.Command) -> None:
+    book = with_policy(periodic=1, adaptive=Adaptive(base=1))
+    book.do(do.TakeCheckpoint())
+    book.at += 100 * SECOND
+    assert len(book.do(command)) == 1

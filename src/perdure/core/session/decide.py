@@ -26,6 +26,8 @@ from perdure.core.session.turns import Message, TurnRolledBack
 MAX_EVENTS: Final = 4096
 ALWAYS_WELCOME: Final = frozenset({Feedback.kind, Linked.kind})
 """Kinds that even an ended session takes."""
+HOUSEKEEPING: Final = frozenset({CheckpointPinned.kind, CheckpointExpired.kind, Redacted.kind})
+"""Kinds that call for no checkpoint: it would stand on one that goes, or hold content that is being destroyed."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,11 +63,11 @@ def decide(state: State, command: do.Command, facts: Facts) -> Decided:
 def with_automatic_checkpoints(state: State, decided: Decided, at: int) -> Decided:
     """The same events with the checkpoints the session's policy asks for around them."""
     policy = state.config.checkpoints
-    if policy is None or not decided or any(isinstance(item, Wish) for item in decided):
+    kinds = {item.payload.kind for item in decided if isinstance(item, Draft)}
+    if policy is None or kinds <= HOUSEKEEPING or any(isinstance(item, Wish) for item in decided):
         return decided
     if policy.pre_mutation and any(isinstance(item, Draft) and item.payload.mutates for item in decided):
         return (Wish(trigger=Trigger.PRE_MUTATION), *decided)
-    kinds = {item.payload.kind for item in decided if isinstance(item, Draft)}
     trigger = checkpoints.due(policy, state.checkpoints, at, kinds)
     return decided if trigger is None else (*decided, Wish(trigger=trigger))
 

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
+from perdure.core.errors import Damaged
 from perdure.stores.sqlite.connection import connect, translate
 from perdure.stores.sqlite.finding import contains
 from perdure.stores.sqlite.sql import Asks
@@ -65,6 +66,8 @@ class Readers:
                 connection.close(True)
                 connection = None
             raise translate(error, self._path) from error
+        except UnicodeDecodeError as error:
+            raise Damaged(f"{self._path} holds text that is not UTF-8; restore a backup", path=self._path) from error
         finally:
             if connection is not None:
                 self._give_back(connection)
