@@ -13,6 +13,7 @@ from perdure.core.session.ids import SessionId
 from perdure.core.session.origin import SINGLE_LEVEL, BranchKind, Config, Lineage
 from perdure.core.session.state import State
 from perdure.core.session.turns import Message, Turns, TurnStarted
+from perdure.core.session.values import check
 from perdure.ports.store import Head, Query, Row, Segment, Snapshot
 from perdure.services.checkpoints import Checkpoints
 from perdure.services.log import PAGE, stretches
@@ -33,6 +34,9 @@ class Branches:
 
     async def branch(self, session: SessionId, at: int | None, request: BranchRequest) -> Outcome:
         """A session that starts at version `at` of this one, or at its head."""
+        asked = _asked(session, at, request)
+        if (before := await self._sessions.repeated(None, request.key, asked)) is not None:
+            return before
         head = await self._sessions.log.head(session)
         version = head.row.version if at is None else at
         kind = branch_kind(request.kind)
@@ -45,6 +49,8 @@ class Branches:
         lineage = Lineage(
             parent=session, version=version, digest=digest, kind=kind, name=request.name, checkpoint=request.checkpoint
         )
+        fresh = request.id or SessionId(self._sessions.fresh_id())
+        account, moves = _account(head.row, config, fresh)
         command = do.Create(
             owner=head.row.owner,
             title=head.row.title if request.title is None else request.title,
@@ -52,25 +58,22 @@ class Branches:
             metadata=head.row.metadata,
             config=config,
             overrides=overrides,
-            account=head.row.account,
+            account=account,
             lineage=lineage,
             activate=True,
         )
         return await self._sessions.create(
-            command, session=request.id, key=request.key, prefix=prefix, accounts=self._own_cap(head.row, config)
+            command, session=fresh, key=request.key, prefix=prefix, accounts=moves, asked=asked
         )
-
-    def _own_cap(self, parent: Row, config: Config | None) -> tuple[budget.AccountMove, ...]:
-        """An overriding cap must still fit what the shared account has left."""
-        if config is None or config.max_cost is None or parent.account is None:
-            return ()
-        fits = budget.AccountMove(account=parent.account, reserve=config.max_cost)
-        return (fits, budget.AccountMove(account=parent.account, release=config.max_cost))
 
     async def resume(self, checkpoint: str, request: BranchRequest) -> Outcome:
         """A branch at a checkpoint; `CheckpointExpired` when its time is over."""
+        request = msgspec.structs.replace(request, checkpoint=checkpoint)
+        asked = _asked(None, None, request)
+        if (before := await self._sessions.repeated(None, request.key, asked)) is not None:
+            return before
         session, item = await self._checkpoints.get(checkpoint)
-        return await self.branch(session, item.version, msgspec.structs.replace(request, checkpoint=checkpoint))
+        return await self.branch(session, item.version, request)
 
     async def rewind(self, session: SessionId, turns: int, request: BranchRequest) -> Outcome:
         """A branch from before the last `turns` turns."""
@@ -85,6 +88,7 @@ class Branches:
 
     async def edit(self, session: SessionId, turn: int, content: Any, request: BranchRequest) -> Outcome:
         """A branch in which a turn starts anew with other words; the turn is left open for the answer."""
+        check(content)
         start = await self._turn_start(session, turn)
         outcome = await self.branch(session, start - 1, request)
         again = (Draft(TurnStarted()), Draft(Message(role="user", content=content)))
@@ -147,6 +151,25 @@ class Branches:
         if head.anchor_digest is not None:
             return (await self._sessions.loader.state_at(head.row.session, version)).turns.count
         return 0
+
+
+def _asked(session: SessionId | None, at: int | None, request: BranchRequest) -> list[Any]:
+    """What the caller asked for, wherever the parent stands by now."""
+    place = [session, at] if request.checkpoint is None else [request.checkpoint]
+    return ["branch", *place, request.kind, request.name, request.title, request.config]
+
+
+def _account(
+    parent: Row, config: Config | None, fresh: SessionId
+) -> tuple[str | None, tuple[budget.AccountMove, ...]]:
+    """The account a branch draws on, its parent's if there is one. An overriding cap must fit what that has left."""
+    cap = config.max_cost if config is not None else None
+    if cap is None:
+        return parent.account, ()
+    if parent.account is None:
+        return fresh, (budget.AccountMove(account=fresh, cap=budget.amount(cap), sets_cap=True),)
+    fits = budget.AccountMove(account=parent.account, reserve=budget.amount(cap))
+    return parent.account, (fits, budget.AccountMove(account=parent.account, release=cap))
 
 
 def branch_kind(name: str) -> BranchKind:

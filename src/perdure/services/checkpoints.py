@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from perdure.core.errors import CheckpointExpired, Invalid, NotFound
-from perdure.core.session import codec
 from perdure.core.session import commands as do
 from perdure.core.session import state as states
 from perdure.core.session.checkpoints import Trigger
@@ -56,12 +55,15 @@ class Checkpoints:
         self, session: SessionId, label: str = "", metadata: dict[str, Any] | None = None, *, key: str | None = None
     ) -> CheckpointInfo:
         """Make the present state one that can be resumed from."""
-        if len(label) > MAX_LABEL:
-            raise Invalid(f"a label has at most {MAX_LABEL} characters; shorten it", limit=MAX_LABEL)
+        if type(label) is not str or len(label) > MAX_LABEL:
+            raise Invalid(f"a label is a text of at most {MAX_LABEL} characters, not {label!r:.80}", limit=MAX_LABEL)
         command = do.TakeCheckpoint(label=label, metadata=metadata or {}, trigger=Trigger.MANUAL)
         outcome = await self._sessions.handle(session, command, key=key)
         kept = await self._store.checkpoints(session)
-        return info(session, next(item for item in kept if item.version == outcome.first - 1 and item.label == label))
+        taken = next((item for item in kept if item.version == outcome.first - 1 and item.label == label), None)
+        if taken is None:
+            raise CheckpointExpired(f"the checkpoint taken with key {key!r} is gone; use a fresh key", key=key)
+        return info(session, taken)
 
     async def list(self, session: SessionId) -> tuple[CheckpointInfo, ...]:
         """A session's checkpoints, oldest first; expired ones are not among them."""
@@ -125,7 +127,7 @@ class Checkpoints:
         document = document_of(kept, item.seq)
         if document is None:
             return full_checkpoint(item, await self._sessions.loader.state_at(session, item.version))
-        payload = codec.encode(document)
+        payload = states.document_bytes(document)
         return msgspec.structs.replace(
             item, full=True, base=None, payload=payload, payload_sha=sha256(payload).digest()
         )
@@ -135,7 +137,7 @@ class Checkpoints:
         session, item = await self.get(checkpoint)
         document = document_of(await self._store.checkpoints(session), item.seq)
         if document is not None:
-            state = states.from_bytes(codec.encode(document))
+            state = states.from_bytes(states.document_bytes(document))
             return Restored(checkpoint=info(session, item), state=state, rebuilt=False)
         state = await self._sessions.loader.state_at(session, item.version)
         await self._store.save_checkpoints(session, [full_checkpoint(item, state)])

@@ -46,14 +46,13 @@ class Erasure:
 
     async def _hand_over(self, session: SessionId) -> int:
         """Direct branches copy the rows they need; branches of those read the copies."""
-        dependents = await self._store.dependents(session)
-        direct = [head for head in dependents if head.segments[-1].source == session]
+        heirs = [(head, _heir(head, session)) for head in await self._store.dependents(session)]
+        direct = [head for head, heir in heirs if heir == head.row.session]
         for head in direct:
             await self._copy(session, head)
             await self._store.repoint(head.row.session, _moved(head, session, head.row.session))
-        for head in dependents:
-            if head.segments[-1].source != session:
-                heir = _heir(head, session)
+        for head, heir in heirs:
+            if heir != head.row.session:
                 await self._store.repoint(head.row.session, _moved(head, session, heir))
         return len(direct)
 
@@ -148,9 +147,12 @@ def _moved(head: Head, source: SessionId, heir: SessionId) -> tuple[Segment, ...
 
 
 def _heir(head: Head, source: SessionId) -> SessionId:
-    """Whose copy a branch of a branch reads: the session its log goes on in after the erased one."""
+    """Whose copy a log reads from now on: the session in whose rows it goes on after the erased one's; where those are
+    its own, also because it inherited them earlier, it needs a copy itself.
+    """
     after = max(index for index, item in enumerate(head.segments) if item.source == source)
-    return head.segments[after + 1].source
+    following = head.segments[after + 1 :]
+    return following[0].source if following else head.row.session
 
 
 def _own(head: Head, version: int) -> Stretch:

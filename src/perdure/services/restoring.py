@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any
 
 from perdure.core.errors import Invalid, Tampered
-from perdure.core.session import codec
+from perdure.core.session import state as states
 from perdure.core.session.ids import SessionId
 from perdure.core.session.state import State
 from perdure.core.session.write import Base, Checkpoint, restore
@@ -29,7 +29,7 @@ def document_of(kept: Iterable[Checkpoint], seq: int) -> dict[str, Any] | None:
             document = restore(item.payload, document)
     except (Invalid, Tampered):
         return None
-    if document is None or sha256(codec.encode(document)).digest() != links[0].state_sha:
+    if document is None or sha256(states.document_bytes(document)).digest() != links[0].state_sha:
         return None
     return document
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import Invalid, KeyInFlight, KeyReused, NotFound, VersionConflict
+from perdure.core.errors import CallerError, ConflictError, Invalid, KeyInFlight, KeyReused, VersionConflict
 from perdure.core.session import budget, codec
 from perdure.core.session import commands as do
 from perdure.core.session import state as states
@@ -18,6 +18,7 @@ from perdure.core.session.chain import BLIND_BYTES, genesis
 from perdure.core.session.decide import Decided, Facts, Wish, decide, with_automatic_checkpoints
 from perdure.core.session.event import Draft, Event
 from perdure.core.session.ids import RANDOM_BYTES, SessionId, raw, text
+from perdure.core.session.origin import Configured
 from perdure.core.session.record import Record
 from perdure.core.session.state import State
 from perdure.core.session.values import check
@@ -127,9 +128,14 @@ class Sessions:
         key: str | None = None,
         prefix: Prefix | None = None,
         accounts: tuple[budget.AccountMove, ...] = (),
+        asked: list[Any] | None = None,
     ) -> Outcome:
-        """Begin a session; with a prefix, a branch. The same key begins it only once."""
-        use = self._key_use(None, key, command)
+        """Begin a session; with a prefix, a branch. The same key begins it only once.
+
+        `asked` is what the caller asked for, where the command holds more than that.
+        """
+        # The account is named after the session, whose id is fresh with every call.
+        use = self._key_use(None, key, asked or msgspec.structs.replace(command, account=None))
         if use is not None and (before := await self._repeated(use)) is not None:
             return before
         fresh = session or SessionId(self.fresh_id())
@@ -206,27 +212,26 @@ class Sessions:
                     expected=expected,
                     found=loaded.state.version,
                 )
-            outcome, refusal = None, None
             try:
                 outcome = await self._once(session, loaded, command, use, extra)
-                if outcome.events:
-                    return outcome
             except KeyTaken as taken:
                 return _outcome_of(taken.remembered, use)
-            except (CallerError, ConflictError) as refused:
-                refusal = refused
-            # A refusal, or nothing to do, counts only if it was decided on the session as it stands.
-            fresh = await self.loader.load(session)
-            if fresh.digest == loaded.digest:
-                if outcome is None:
-                    raise refusal or AssertionError
-                return outcome
-            loaded = fresh
+            except (CallerError, ConflictError):
+                if await self._is_current(session, loaded):
+                    raise
+            else:
+                if outcome.events or await self._is_current(session, loaded):
+                    return outcome
+            loaded = await self.loader.load(session)
         raise VersionConflict(
             f"session {session} kept changing under this command; try again",
             session=session,
             found=loaded.state.version,
         )
+
+    async def _is_current(self, session: SessionId, loaded: Loaded) -> bool:
+        """Whether the session still stands so; only then does a refusal, or having nothing to do, count."""
+        return (await self.loader.load(session)).digest == loaded.digest
 
     async def _once(
         self,
@@ -296,15 +301,28 @@ class Sessions:
         account = written.state.origin.account
         if account is None:
             return ()
-        return budget.moves(account, tuple(event.data for event in written.events))
+        moves = budget.moves(account, tuple(event.data for event in written.events))
+        if account == written.state.session and any(_sets_config(event) for event in written.events):
+            cap = written.state.config.max_cost
+            return (budget.AccountMove(account=account, cap=cap, sets_cap=True), *moves)
+        return moves
 
-    def _key_use(self, session: SessionId | None, key: str | None, command: do.Command) -> KeyUse | None:
+    async def repeated(
+        self, session: SessionId | None, key: str | None, asked: do.Command | list[Any]
+    ) -> Outcome | None:
+        """What an earlier call with this key did, if there was one; `KeyReused` when it asked for something else."""
+        use = self._key_use(session, key, asked)
+        return None if use is None else await self._repeated(use)
+
+    def _key_use(
+        self, session: SessionId | None, key: str | None, asked: do.Command | list[Any]
+    ) -> KeyUse | None:
         if key is None:
             return None
         if type(key) is not str or not 0 < len(key) <= MAX_KEY:
             raise Invalid(f"an idempotency key is a text of 1 to {MAX_KEY} characters, not {key!r:.80}")
         check(key)
-        return KeyUse(principal=self.identity.actor, session=session, key=key, fingerprint=fingerprint(command))
+        return KeyUse(principal=self.identity.actor, session=session, key=key, fingerprint=fingerprint(asked))
 
     async def _repeated(self, use: KeyUse) -> Outcome | None:
         found = await self.store.remembered(use)
@@ -313,6 +331,10 @@ class Sessions:
 
 def _unchanged(_: Sessions) -> None:
     """A fork takes nothing from the parent."""
+
+
+def _sets_config(event: Event) -> bool:
+    return isinstance(event.data, Configured) and event.data.config is not msgspec.UNSET
 
 
 def _outcome_of(found: Remembered, use: KeyUse | None) -> Outcome:
@@ -338,8 +360,10 @@ def _after(loaded: Loaded, written: Written, unsaved: int = 0, *, saved: bool = 
     )
 
 
-def fingerprint(command: do.Command) -> bytes:
+def fingerprint(command: do.Command | list[Any]) -> bytes:
     """What a request is, for telling a repeated one from another under the same key."""
+    if isinstance(command, list):
+        return sha256(codec.encode(command)).digest()
     kinds: Sequence[str] = [item.payload.kind for item in command.drafts] if isinstance(command, do.Append) else ()
     body = codec.encode([type(command).__name__, *kinds])
     return sha256(body + codec.encode_struct(command)).digest()

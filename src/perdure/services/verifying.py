@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.errors import Invalid, NotFound, Tampered
-from perdure.core.session import codec
 from perdure.core.session import state as states
 from perdure.core.session.ids import SessionId
 from perdure.core.session.state import State
@@ -246,7 +245,7 @@ def _restored(item: Checkpoint, documents: dict[int, dict[str, Any]]) -> tuple[d
             return None, f"checkpoint number {item.base}, which it builds upon, is gone or damaged"
     try:
         document = restore(item.payload, base)
-        sha = sha256(codec.encode(document)).digest()
+        sha = sha256(states.document_bytes(document)).digest()
     except Invalid as wrong:
         return None, f"its payload does not decode: {wrong.message}"
     return (document, "") if sha == item.state_sha else (None, "its state does not match its digest")

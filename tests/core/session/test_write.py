@@ -14,6 +14,7 @@ from perdure.core.session import commands as do
 from perdure.core.session import state as states
 from perdure.core.session.checkpoints import CheckpointPolicy, CheckpointTaken, Trigger
 from perdure.core.session.event import Draft, Payload
+from perdure.core.session.lifecycle import CompensationRegistered
 from perdure.core.session.links import Linked, Relation
 from perdure.core.session.origin import Config
 from perdure.core.session.state import BLANK, to_bytes
@@ -209,3 +210,20 @@ def test_the_envelope_keeps_what_the_draft_says() -> None:
     event = found.events[0]
     assert (event.agent, event.child_agent, event.target, event.turn) == ("scout", "kid", "t", 3)
     assert (event.key, event.epoch, event.at, event.actor) == ("k", 2, NOON, "someone")
+
+
+def test_a_state_holds_whatever_its_events_could_hold() -> None:
+    """A session whose state could not be written could neither be suspended nor ended."""
+    deep: Any = 1
+    for _ in range(64):
+        deep = {"a": deep}
+    book = Logbook()
+    book.begin(metadata=deep, config=Config(extra=deep))
+    for _ in range(3):
+        book.say(CompensationRegistered(name="undo", arguments={"all": deep["a"], "of": b"x" * (6 << 20)}))
+        book.do(do.TakeCheckpoint())
+    for item in book.checkpoints:
+        assert states.document_bytes(book.document(item.seq)) == to_bytes(book.steps[item.version])
+    assert [item.full for item in book.checkpoints] == [True, False, False]
+    book.do(do.MoveTo(event="suspend"))
+    assert states.from_bytes(to_bytes(book.state)) == book.state

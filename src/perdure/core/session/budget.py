@@ -114,6 +114,18 @@ def reserve(part: Budget, reservation: str, micros: int, purpose: str = "") -> R
     return Reserved(reservation=reservation, amount=amount(micros), purpose=purpose)
 
 
+def must_fit(part: Budget, micros: int, cap: int | None) -> None:
+    """Refuse what would take a session past a cap of its own, which may be tighter than its account's."""
+    left = None if cap is None else max(0, cap - part.spent - sum(part.open.values()))
+    if left is not None and micros > left:
+        raise BudgetExhausted(
+            f"the session may spend {left} micro-dollars more, {micros} were asked for; raise its max_cost or use a "
+            "cheaper model",
+            left=left,
+            asked=micros,
+        )
+
+
 def settle(part: Budget, reservation: str, cost: int, *, estimated: bool = False) -> tuple[Settled | Overrun, ...]:
     """The true cost; above the reservation it is also an overrun."""
     held = part.open.get(reservation)

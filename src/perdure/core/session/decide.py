@@ -138,6 +138,8 @@ def _admit(state: State, payload: Payload) -> None:
 
 def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
     _not_ended(state)
+    if command.config is not None and command.config.max_cost is not None:
+        budget.amount(command.config.max_cost)
     changes: dict[str, Any] = {}
     for name in ("title", "tags", "metadata", "config"):
         value = getattr(command, name)
@@ -193,7 +195,9 @@ def _scratchpad(state: State, command: do.WriteScratchpad, facts: Facts) -> Deci
 
 def _reserve(state: State, command: do.Reserve, facts: Facts) -> Decided:
     lifecycle.must_be_awake(state.life, state.session)
-    return (draft(budget.reserve(state.budget, command.reservation, command.amount, command.purpose)),)
+    reserved = budget.reserve(state.budget, command.reservation, command.amount, command.purpose)
+    budget.must_fit(state.budget, reserved.amount, state.config.max_cost)
+    return (draft(reserved),)
 
 
 def _settle(state: State, command: do.Settle, facts: Facts) -> Decided:

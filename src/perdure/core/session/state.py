@@ -37,6 +37,7 @@ from perdure.core.session.scratchpad import Scratchpads
 from perdure.core.session.steering import Steering
 from perdure.core.session.tools import Tools
 from perdure.core.session.turns import Turns
+from perdure.core.session.values import STATE_LIMITS
 from perdure.core.session.vars import Vars
 
 SCHEMA_VERSION: Final = "1.0.0"
@@ -164,10 +165,10 @@ def _begin(state: State, event: Event) -> State:
 
 def to_bytes(state: State) -> bytes:
     """The canonical bytes of a state; equal states have equal bytes."""
-    return codec.encode_struct(state)
+    return codec.encode_struct(state, STATE_LIMITS)
 
 
-_decode = codec.decoder(State)
+_decode = codec.decoder(State, STATE_LIMITS)
 
 
 def from_bytes(data: bytes) -> State:
@@ -177,5 +178,10 @@ def from_bytes(data: bytes) -> State:
 
 def to_document(state: State) -> dict[str, Any]:
     """The state as plain data, for diffs and for people."""
-    document: dict[str, Any] = codec.decode(to_bytes(state))
+    document: dict[str, Any] = codec.decode(to_bytes(state), STATE_LIMITS)
     return document
+
+
+def document_bytes(document: dict[str, Any]) -> bytes:
+    """The canonical bytes of a state given as plain data; the ones `to_bytes` gives."""
+    return codec.encode(document, STATE_LIMITS)

@@ -4,8 +4,9 @@ At most one turn is open. A tool call belongs to the turn that asked it; its id 
 pair of call and result survives redaction.
 """
 
+from collections.abc import Callable
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -163,40 +164,64 @@ class Turns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def admit(part: Turns, payload: Payload) -> None:
     """Refuse a turn event that does not fit the turn in flight."""
-    match payload:
-        case TurnStarted():
-            if part.open is not None:
-                raise TurnRefused(
-                    f"turn {part.open.number} is still open; finish it, or recover the session if its writer died",
-                    turn=part.open.number,
-                )
-        case ToolAsked():
-            _open(part)
-            _named(payload.call)
-            if payload.call in _open(part).calls:
-                raise Invalid(f"tool call {payload.call!r} was already asked; use a fresh id", call=payload.call)
-        case ToolStarted() | ToolFinished():
-            _named(payload.call)
-            if payload.call not in _open(part).calls:
-                raise TurnRefused(
-                    f"no tool call {payload.call!r} is open in this turn; append tool_asked first", call=payload.call
-                )
-        case TurnFinished():
-            waiting = _open(part).calls
-            if waiting:
-                raise TurnRefused(
-                    f"tool calls without a result: {', '.join(waiting)}; append tool_finished for each first",
-                    calls=tuple(waiting),
-                )
-            if payload.tokens_in < 0 or payload.tokens_out < 0:
-                raise Invalid("token counts cannot be negative; send zero or more")
-        case TurnInterrupted() | TurnRolledBack():
-            _open(part)
-        case Message():
-            if not payload.role:
-                raise Invalid("a message needs a role such as user or assistant", role=payload.role)
-        case _:
-            pass
+    rule = _ADMIT.get(type(payload))
+    if rule is not None:
+        rule(part, payload)
+
+
+def _admit_start(part: Turns, _: Payload) -> None:
+    if part.open is not None:
+        raise TurnRefused(
+            f"turn {part.open.number} is still open; finish it, or recover the session if its writer died",
+            turn=part.open.number,
+        )
+
+
+def _admit_asked(part: Turns, payload: ToolAsked) -> None:
+    calls = _open(part).calls
+    _named(payload.call)
+    if payload.call in calls:
+        raise Invalid(f"tool call {payload.call!r} was already asked; use a fresh id", call=payload.call)
+
+
+def _admit_call(part: Turns, payload: ToolStarted | ToolFinished) -> None:
+    _named(payload.call)
+    if payload.call not in _open(part).calls:
+        raise TurnRefused(
+            f"no tool call {payload.call!r} is open in this turn; append tool_asked first", call=payload.call
+        )
+
+
+def _admit_finish(part: Turns, payload: TurnFinished) -> None:
+    waiting = _open(part).calls
+    if waiting:
+        raise TurnRefused(
+            f"tool calls without a result: {', '.join(waiting)}; append tool_finished for each first",
+            calls=tuple(waiting),
+        )
+    if payload.tokens_in < 0 or payload.tokens_out < 0:
+        raise Invalid("token counts cannot be negative; send zero or more")
+
+
+def _admit_end(part: Turns, _: Payload) -> None:
+    _open(part)
+
+
+def _admit_message(_: Turns, payload: Message) -> None:
+    if not payload.role:
+        raise Invalid("a message needs a role such as user or assistant", role=payload.role)
+
+
+_ADMIT: Final[dict[type[Payload], Callable[[Turns, Any], None]]] = {
+    TurnStarted: _admit_start,
+    ToolAsked: _admit_asked,
+    ToolStarted: _admit_call,
+    ToolFinished: _admit_call,
+    TurnFinished: _admit_finish,
+    TurnInterrupted: _admit_end,
+    TurnRolledBack: _admit_end,
+    Message: _admit_message,
+}
 
 
 def _open(part: Turns) -> OpenTurn:
@@ -223,12 +248,18 @@ def interrupt(part: Turns, reason: str, text: str = "") -> TurnInterrupted | Non
 
 def evolve(part: Turns, event: Event) -> Turns:
     """Fold one event into the turns."""
-    return follow(part, event.data, event.target, event.at, event.version)
+    return follow(part, event.data, event.entry.target, event.shared.at, event.version)
 
 
 def follow(part: Turns, data: Payload, target: str | None, at: int, version: int) -> Turns:
     """The turns after this payload; deciding uses it to look ahead before there are events."""
     replace = msgspec.structs.replace
+    call = _FOLLOW_CALL.get(type(data))
+    if call is not None:
+        if part.open is None or target is None:
+            return part
+        calls = call(part.open.calls, data, target)
+        return replace(part, open=replace(part.open, calls=calls), tools=part.tools + (type(data) is ToolFinished))
     match data:
         case Message():
             return replace(part, messages=part.messages + 1, last_at=at)
@@ -250,23 +281,27 @@ def follow(part: Turns, data: Payload, target: str | None, at: int, version: int
         case Compacted():
             return replace(part, compactions=part.compactions + 1, compacted_to=max(part.compacted_to, data.upto))
         case _:
-            return _follow_call(part, data, target)
-
-
-def _follow_call(part: Turns, data: Payload, call: str | None) -> Turns:
-    if part.open is None or call is None:
-        return part
-    calls = part.open.calls
-    tools = part.tools
-    match data:
-        case ToolAsked(name=name):
-            calls = {**calls, call: OpenCall(name, CallStatus.ASKED)}
-        case ToolStarted(key=key):
-            before = calls.get(call)
-            calls = {**calls, call: OpenCall(before.name if before else "", CallStatus.STARTED, key)}
-        case ToolFinished():
-            calls = {name: item for name, item in calls.items() if name != call}
-            tools += 1
-        case _:
             return part
-    return msgspec.structs.replace(part, open=msgspec.structs.replace(part.open, calls=calls), tools=tools)
+
+
+Calls = dict[str, OpenCall]
+
+
+def _asked(calls: Calls, data: ToolAsked, call: str) -> Calls:
+    return {**calls, call: OpenCall(data.name, CallStatus.ASKED)}
+
+
+def _started(calls: Calls, data: ToolStarted, call: str) -> Calls:
+    before = calls.get(call)
+    return {**calls, call: OpenCall(before.name if before else "", CallStatus.STARTED, data.key)}
+
+
+def _finished(calls: Calls, _: ToolFinished, call: str) -> Calls:
+    return {name: item for name, item in calls.items() if name != call}
+
+
+_FOLLOW_CALL: Final[dict[type[Payload], Callable[[Calls, Any, str], Calls]]] = {
+    ToolAsked: _asked,
+    ToolStarted: _started,
+    ToolFinished: _finished,
+}

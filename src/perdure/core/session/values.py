@@ -78,6 +78,9 @@ class Limits(Struct, frozen=True, kw_only=True):
 DEFAULT_LIMITS = Limits()
 DOCUMENT_LIMITS = Limits(max_bytes=4 * 1024 * 1024, max_depth=60, max_items=250_000)
 """For a document that will be wrapped, in a state or in a patch that holds its old and its new form."""
+STATE_LIMITS = Limits(max_bytes=256 * 1024 * 1024, max_depth=128, max_items=1 << 24, max_key=1 << 24)
+"""For a state whole, or a patch between two: the usual limits held for each value when it came in, and a state that
+cannot be written could be neither suspended nor ended."""
 
 PLAIN, RICH, UNSURE = 0, 1, 2
 _PROBE = Encoder()

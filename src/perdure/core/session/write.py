@@ -19,7 +19,7 @@ from perdure.core.session.ids import Digest, SessionId, Version
 from perdure.core.session.kinds import payload_of
 from perdure.core.session.record import FORMAT, Record
 from perdure.core.session.state import State
-from perdure.core.session.values import check
+from perdure.core.session.values import STATE_LIMITS, check
 
 MAX_BYTES: Final = 64 << 20
 MAX_NAME: Final = 1024
@@ -153,9 +153,12 @@ def _stored(item: Draft, blind: bytes) -> tuple[Entry, Payload]:
     be folded again, and it shares nothing with what the caller holds. `Invalid` when it could not be read.
     """
     payload, agent, child_agent, target = item.payload, item.agent, item.child_agent, item.target
-    for name, value in (("agent", agent), ("child_agent", child_agent), ("target", target)):
-        if value is not None:
-            _check_name(name, value)
+    if agent is not None:
+        _check_name("agent", agent)
+    if child_agent is not None:
+        _check_name("child_agent", child_agent)
+    if target is not None:
+        _check_name("target", target)
     data = codec.encode_struct(payload)
     entry = Entry(payload.kind, payload.kind_version, agent, child_agent, target, item.turn, blind, data)
     try:
@@ -181,8 +184,8 @@ def take(state: State, mark: Mark, at: int) -> Checkpoint:
     if full or mark.base is None:
         payload, base = state_bytes, None
     else:
-        patch = diff.diff(mark.base.document, codec.decode(state_bytes))
-        payload, base = codec.encode(diff.to_document(patch)), mark.base.seq
+        patch = diff.diff(mark.base.document, codec.decode(state_bytes, STATE_LIMITS))
+        payload, base = codec.encode(diff.to_document(patch), STATE_LIMITS), mark.base.seq
     return Checkpoint(
         id=mark.id,
         seq=state.checkpoints.seq + 1,
@@ -202,7 +205,7 @@ def take(state: State, mark: Mark, at: int) -> Checkpoint:
 
 def restore(payload: bytes, base: dict[str, Any] | None) -> dict[str, Any]:
     """The state document behind a checkpoint's payload, given its base's document for a delta."""
-    content: Any = codec.decode(payload)
+    content: Any = codec.decode(payload, STATE_LIMITS)
     document: dict[str, Any] = content if base is None else diff.apply(base, diff.from_document(content))
     return document
 
