@@ -114,10 +114,8 @@ class Lifecycle:
         return await self.move(session, "reactivate")
 
     async def recover(self, session: SessionId, reason: str = "crash", text: str = "") -> Recovered | None:
-        """Close the turn whose writer died, and undo what a crash left to be undone; None when no turn is open."""
+        """Close the turn whose writer died; None when none is open."""
         outcome = await self._sessions.handle(session, do.Recover(reason=reason, text=text))
-        if (await self._sessions.loader.load(session)).state.phase is Phase.TERMINATED:
-            await self.compensate(session)
         for event in outcome.events:
             if isinstance(event.data, TurnInterrupted):
                 return Recovered(
@@ -126,27 +124,14 @@ class Lifecycle:
         return None
 
     async def recover_all(self) -> list[Recovered]:
-        """Close every open turn in the store. Call it when no other process is at work on it.
-
-        Where this process knows how to undo something, terminated sessions are asked what was left to be undone.
-        """
+        """Close every open turn in the store. Call it when no other process is at work on it."""
         found: list[Recovered] = []
         query = Query(tenant=self._sessions.identity.tenant, open_turn=True, limit=500)
         while rows := await self._sessions.store.find(query):
             for row in rows:
                 closed = await self.recover(row.session)
                 found += [closed] if closed is not None else []
-        if self._undo:
-            await self._compensate_all()
         return found
-
-    async def _compensate_all(self) -> None:
-        query = Query(tenant=self._sessions.identity.tenant, phases=(Phase.TERMINATED.value,), limit=500)
-        while rows := await self._sessions.store.find(query):
-            for row in rows:
-                await self.compensate(row.session)
-            last = rows[-1]
-            query = msgspec.structs.replace(query, after=(last.created_at, last.session))
 
 
 async def _attempt(undo: Undo, session: SessionId, arguments: dict[str, Any]) -> str | None:

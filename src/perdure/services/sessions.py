@@ -248,7 +248,7 @@ class Sessions:
             return Outcome(session=session, first=version + 1, version=version)
         more: Extra = await extra(loaded) if extra is not None else NOTHING
         written = await self._write(session, loaded, decided, use.key if use else None, at)
-        unsaved = loaded.unsaved_bytes + sum(len(entry.data) for entry in written.record.entries)
+        unsaved = loaded.unsaved_bytes + written.size
         # A state folded before content was destroyed still holds it: the append that destroys must not cache that.
         save = not more.rewrites and self.loader.due(loaded, written.state.version, unsaved)
         commit = Commit(

@@ -83,6 +83,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     digest: bytes
     checkpoints: tuple[Checkpoint, ...]
+    size: int
 
 
 def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: Stamp) -> Written:
@@ -123,7 +124,9 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
         FORMAT, stamp.raw_session, first, stamp.uid, stamp.at, stamp.actor, stamp.epoch, stamp.key, tuple(entries)
     )
     state = states.fold(state, events[folded:])
-    return Written(record=record, events=tuple(events), state=state, digest=previous, checkpoints=tuple(taken))
+    return Written(
+        record=record, events=tuple(events), state=state, digest=previous, checkpoints=tuple(taken), size=size
+    )
 
 
 def _chained(item: Draft, blind: bytes, version: int, uid: bytes, previous: bytes, shared: Shared) -> Event:

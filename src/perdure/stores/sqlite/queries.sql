@@ -150,6 +150,14 @@ SELECT r.position, s.session_id, r.first, r.last, r.body, r.digest FROM record A
 LEFT JOIN session AS s ON s.no = r.session
 WHERE r.position > ? AND r.copied IS NULL ORDER BY r.position LIMIT ?
 
+-- name: create_words
+CREATE VIRTUAL TABLE words USING fts5 (
+    content, content = '', contentless_delete = 1, detail = none, tokenize = 'unicode61 remove_diacritics 0'
+)
+
+-- name: begin_words
+INSERT INTO cursor (name, position) VALUES ('words', 0)
+
 -- name: words_cursor
 SELECT position FROM cursor WHERE name = 'words'
 

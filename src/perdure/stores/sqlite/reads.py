@@ -9,6 +9,7 @@ from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Segment, Snapshot, Stored
 from perdure.stores.packing import inflate_or_empty, unpack
+from perdure.stores.sqlite import words
 from perdure.stores.sqlite.rows import (
     BEFORE_SHAPE,
     HEAD_SHAPE,
@@ -119,9 +120,10 @@ def count(connection: Asks, statement: str, values: list[Any]) -> int:
 
 
 def words_behind(connection: Asks) -> bool:
-    """Whether records wait to be indexed."""
-    cursor = connection.execute(Q["words_cursor"]).fetchone()
-    return connection.execute("SELECT 1 FROM record WHERE position > ? LIMIT 1", cursor).fetchone() is not None
+    """Whether records wait to be indexed, or there is no index yet."""
+    cursor = words.position(connection)
+    waiting = "SELECT 1 FROM record WHERE position > ? LIMIT 1"
+    return cursor is None or connection.execute(waiting, (cursor,)).fetchone() is not None
 
 
 def dependents(connection: Asks, session: SessionId) -> tuple[Head, ...]:

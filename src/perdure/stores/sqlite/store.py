@@ -143,7 +143,11 @@ class SqliteStore:
 
     async def _catch_up(self, query: Query) -> None:
         """Before a text is searched for, index what was written since the last search."""
-        if query.text is None or self._read_only:
+        if query.text is None:
+            return
+        if self._read_only:
+            if await self._read(words.position) is None:
+                raise ReadOnly(f"{self.path} has no text index yet; search it once opened writable", path=self.path)
             return
         while await self._read(reads.words_behind):
             await self._write(words.catch_up)

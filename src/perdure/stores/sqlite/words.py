@@ -1,6 +1,7 @@
 """The text index: which words occur in which record. A projection from the log by a stored cursor.
 
-Appends do not pay for it; a search first catches up with the log, so its answer is never stale.
+Appends do not pay for it; a search first catches up with the log, so its answer is never stale. A store nobody
+searches has no index at all.
 """
 
 from collections.abc import Sequence
@@ -27,29 +28,41 @@ def content(record: Record) -> str:
     return " ".join(split(" ".join(texts)))
 
 
+def position(asks: Asks) -> int | None:
+    """How far the index has come; None when there is none yet."""
+    found = asks.execute(Q["words_cursor"]).fetchone()
+    return None if found is None else int(found[0])
+
+
 def catch_up(tx: Asks) -> bool:
     """Index one batch of records; whether more are waiting."""
-    cursor = tx.execute(Q["words_cursor"]).fetchone()[0]
+    cursor = position(tx)
+    if cursor is None:
+        tx.execute(Q["create_words"])
+        tx.execute(Q["begin_words"])
+        cursor = 0
     found = tx.execute(Q["records_after"], (cursor, BATCH)).fetchall()
-    for position, body, session in found:
+    for place, body, session in found:
         if session:
-            tx.execute(Q["index_words"], (position, content(unpack(body))))
+            tx.execute(Q["index_words"], (place, content(unpack(body))))
     if found:
         tx.execute(Q["move_words_cursor"], (found[-1][0],))
     return len(found) == BATCH
 
 
-def refresh(tx: Asks, position: int, record: Record) -> None:
+def refresh(tx: Asks, place: int, record: Record) -> None:
     """Index a rewritten record anew, if it was indexed."""
-    if position <= tx.execute(Q["words_cursor"]).fetchone()[0]:
-        tx.execute(Q["forget_words"], (position,))
-        tx.execute(Q["index_words"], (position, content(record)))
+    cursor = position(tx)
+    if cursor is not None and place <= cursor:
+        tx.execute(Q["forget_words"], (place,))
+        tx.execute(Q["index_words"], (place, content(record)))
 
 
-def forget(tx: Asks, positions: Sequence[int]) -> None:
+def forget(tx: Asks, places: Sequence[int]) -> None:
     """Drop records from the index."""
-    for position in positions:
-        tx.execute(Q["forget_words"], (position,))
+    if position(tx) is not None:
+        for place in places:
+            tx.execute(Q["forget_words"], (place,))
 
 
 def match_expression(text: str) -> str | None:

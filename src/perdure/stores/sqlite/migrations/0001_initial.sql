@@ -75,7 +75,7 @@ CREATE TABLE snapshot (
     state_blob BLOB    NOT NULL,
     checksum   BLOB    NOT NULL,
     PRIMARY KEY (session, version)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE checkpoint (
     id          TEXT    PRIMARY KEY,
@@ -116,19 +116,12 @@ CREATE TABLE account (
     spent    INTEGER NOT NULL,
     reserved INTEGER NOT NULL,
     paused   INTEGER NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE cursor (
     name     TEXT    PRIMARY KEY,
     position INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-
-INSERT INTO cursor (name, position) VALUES ('words', 0);
-
--- Which words occur in which record; filled from the log when a text is searched for.
-CREATE VIRTUAL TABLE words USING fts5 (
-    content, content = '', contentless_delete = 1, detail = none, tokenize = 'unicode61 remove_diacritics 0'
-);
 
 -- The session table as other tools may want to read it: state_version is the head, state_blob the latest snapshot.
 CREATE VIEW sessions AS
