@@ -22,14 +22,13 @@ on a slow disk it is the number of commits per turn.
 
 **What a turn costs each contender.** Each is handed the same plain data and makes its own objects of it.
 
-- *raw (b)*: the turn encoded as JSON by msgspec, one insert, one commit. *raw (d)*: one commit for
-  {sessions} such inserts. *raw+json* encodes with `json.dumps` instead. Reading decodes with
-  `json.loads`; the bare select is listed beside it.
+- *raw+json (b)*: what one writes by hand: the turn through `json.dumps`, one insert, one commit; reading decodes
+  with `json.loads`, and the bare select is listed beside it. *(d)*: one commit for {sessions} such inserts.
+  *raw* is the same with msgspec as the encoder, shown for comparison without a target.
 - *perdure*: one `append` of six events (turn started, question, tool asked, tool finished, answer, turn
   finished), hashed into the session's chain. With {sessions} sessions at once, each appends its turns one
   after the other, all in one event loop.
-- *openai*: `SQLiteSession.add_items` with four items, once per turn. The SDK's own runner calls it more
-  often in such a turn.
+- *openai*: `SQLiteSession.add_items` with four items, once per turn.
 - *langgraph*: `SqliteSaver.put_writes` and `put` of a checkpoint whose `messages` channel holds everything
   so far as message objects; one step per turn, measured over {graph_steps} steps around step {graph_step}.
   The engine makes five checkpoints of such a turn in a graph with a tool loop. The cost grows with the length

@@ -236,7 +236,11 @@ class MixedHistories(RuleBasedStateMachine):
         if own:
             wanted = {own[which % len(own)], own[-1]} if more else {own[which % len(own)]}
             before = history.version
-            session.redact(wanted, "asked for"); self.reopen(); session=self.db.session(session.id); self.reopen(); session=self.db.session(session.id)
+            session.redact(wanted, "asked for")
+            self.reopen()
+            session = self.db.session(session.id)
+            self.reopen()
+            session = self.db.session(session.id)
             assert session.version() > before
             for version in wanted:
                 history.fact(version).redacted = True

@@ -115,12 +115,13 @@ class Session(_Blocking):
 
     def diff(self, other: "Session | int", *, version: int | None = None) -> Any:
         """What leads from this session's vars and scratchpads to another's, or from a version to the present one."""
-        behind = other if isinstance(other, int) else other._behind
+        behind = other._behind if isinstance(other, Session) else other
         return drive(self._behind.diff(behind, version=version))
 
     def merge(self, source: "Session", policy: str = "escalate", *, summary: str | None = None) -> Any:
         """Take over another session's vars and scratchpads, three-way."""
-        return drive(self._behind.merge(source._behind, policy, summary=summary))
+        behind: Any = getattr(source, "_behind", source)
+        return drive(self._behind.merge(behind, policy, summary=summary))
 
     info = blocking(AsyncSession.info)
     version = blocking(AsyncSession.version)

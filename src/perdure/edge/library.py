@@ -2,22 +2,18 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from perdure.compose import Services, embedded
-from perdure.core.errors import Invalid
 from perdure.core.session import commands as do
 from perdure.core.session.budget import Account, AccountMove, amount
 from perdure.core.session.declared import Declared
 from perdure.core.session.ids import SessionId, session_id
 from perdure.core.session.lifecycle import Moved
 from perdure.core.session.origin import Config, Isolation
-from perdure.core.session.values import check
 from perdure.edge import files
+from perdure.edge.given import Conditions, config_of, document_of, query_of, text_of, texts_of, vars_of
 from perdure.edge.session import AsyncSession
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Change, Query
@@ -28,27 +24,7 @@ if TYPE_CHECKING:
     from perdure.services.lifecycle import Recovered
     from perdure.services.verifying import StoreReport
 
-MAX_TEXT = 1000
-Time = datetime | int | None
 Progress = Callable[[int, int], None]
-
-
-class Conditions(TypedDict, total=False):
-    """What `find` can ask for. Times are datetimes, or microseconds; texts match whole words in one append."""
-
-    owner: str | None
-    phase: str | Iterable[str] | None
-    tags: Iterable[str] | None
-    metadata: dict[str, Any] | None
-    title: str | None
-    text: str | None
-    parent: str | None
-    open_turn: bool | None
-    created_after: Time
-    created_before: Time
-    active_after: Time
-    active_before: Time
-    order: Literal["created", "active"]
 
 
 class AsyncPerdure:
@@ -90,12 +66,12 @@ class AsyncPerdure:
         command = do.Create(
             owner=text_of(owner, "owner"),
             title=text_of(title, "title"),
-            tags=tuple(text_of(tag, "tag") for tag in tags),
+            tags=texts_of(tags, "tag"),
             metadata=document_of(metadata, "metadata"),
             config=fields,
             isolation=isolation,
             account=fresh if cap is not None else None,
-            exit_criteria=tuple(text_of(name, "exit criterion") for name in exit_criteria),
+            exit_criteria=texts_of(exit_criteria, "exit criterion"),
             agent_id=str(agent_id) if agent_id is not None else None,
             activate=activate,
             **vars_of(vars, declared),
@@ -185,7 +161,7 @@ class AsyncPerdure:
 
     async def account(self, id: str) -> Account:
         """An account by its id; one nobody has used is empty and without a cap."""
-        return await self._services.store.account(id) or Account()
+        return await self._services.store.account(text_of(id, "account")) or Account()
 
     async def verify(self, progress: Progress | None = None) -> "StoreReport":
         """Check every byte of every session."""
@@ -223,62 +199,3 @@ async def settled(answer: Any) -> None:
     """A hook's answer, awaited if it is something to await."""
     if hasattr(answer, "__await__"):
         await answer
-
-
-def text_of(value: Any, what: str) -> str:
-    """A short text, or `Invalid`."""
-    if type(value) is not str or len(value) > MAX_TEXT:
-        raise Invalid(f"{what} is a text of at most {MAX_TEXT} characters, not {value!r:.80}")
-    check(value)
-    return value
-
-
-def document_of(value: dict[str, Any] | None, what: str) -> dict[str, Any]:
-    """A plain document, or `Invalid`."""
-    if value is not None and type(value) is not dict:
-        raise Invalid(f"{what} is a dict, not {type(value).__name__}")
-    return value or {}
-
-
-def config_of(config: Config | dict[str, Any] | None) -> Config | None:
-    """A configuration from its fields, checked."""
-    if config is None or isinstance(config, Config):
-        return config
-    try:
-        return msgspec.convert(config, Config)
-    except msgspec.ValidationError as wrong:
-        raise Invalid(f"config: {wrong}") from wrong
-
-
-def vars_of(value: Any, declared: Declared[Any] | None) -> dict[str, Any]:
-    """The first `vars` of a session as the command wants them."""
-    if declared is not None:
-        document = declared.dump(declared.initial() if value is None else value)
-        return {"vars": document, "schema": declared.name, "schema_version": declared.version}
-    if value is None:
-        return {}
-    if type(value) is not dict:
-        raise Invalid("vars are a dict, or an instance of a model you declare; pass declared=")
-    return {"vars": value}
-
-
-def query_of(conditions: Conditions) -> dict[str, Any]:
-    """The conditions of `find` as the query wants them; an unknown one is `Invalid`."""
-    found: dict[str, Any] = {name: value for name, value in conditions.items() if value is not None}
-    known = Conditions.__annotations__
-    for name in found:
-        if name not in known:
-            raise Invalid(f"find knows no condition {name}; it knows {', '.join(known)}", condition=name)
-    phase = found.pop("phase", ())
-    found["phases"] = (phase,) if isinstance(phase, str) else tuple(phase)
-    found["tags"] = tuple(found.get("tags", ()))
-    order = found.pop("order", "created")
-    if order not in ("created", "active"):
-        raise Invalid(f"{order!r} is not an order; use created or active", order=order)
-    found["by_activity"] = order == "active"
-    if "parent" in found:
-        found["parent"] = session_id(found["parent"])
-    for name in ("created_after", "created_before", "active_after", "active_before"):
-        if isinstance(found.get(name), datetime):
-            found[name] = int(found[name].timestamp() * 1_000_000)
-    return found

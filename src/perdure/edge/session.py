@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.compose import Services
-from perdure.core.errors import Invalid
+from perdure.core.errors import Invalid, VersionConflict
 from perdure.core.session import commands as do
 from perdure.core.session import diff as diffs
+from perdure.core.session import state as states
 from perdure.core.session.budget import Account
 from perdure.core.session.decide import drafts_of
 from perdure.core.session.declared import Declared
@@ -19,6 +20,7 @@ from perdure.core.session.state import State
 from perdure.core.session.tails import DEFAULT_DEPTH, tail
 from perdure.core.session.transcript import Turn, turns_of
 from perdure.edge.files import DiskFiles
+from perdure.edge.given import config_of, document_of, number_of, text_of, texts_of
 from perdure.edge.turn import AsyncTurn
 from perdure.ports.store import Change, Row
 from perdure.services.requests import BranchRequest
@@ -58,14 +60,19 @@ class AsyncSession:
     async def state(self, at: int | None = None) -> State:
         """Everything about the session but its history, now or after a version."""
         if at is None:
-            return (await self._services.sessions.loader.load(self.id)).state
-        return await self._services.sessions.loader.state_at(self.id, at)
+            return states.copy(await self._state())
+        return await self._services.sessions.loader.state_at(self.id, number_of(at, "a version"))
+
+    async def _state(self) -> State:
+        """The state as the loader keeps it, for looking at only; callers get a copy, which is theirs to change."""
+        return (await self._services.sessions.loader.load(self.id)).state
 
     async def events(self, after: int = 0, upto: int | None = None) -> list[Event]:
         """The log after a version, every byte checked against the chain."""
         log = self._services.sessions.log
         head = await log.head(self.id)
-        return await log.events(head, max(after, head.anchor_version), upto)
+        first = max(number_of(after, "after"), head.anchor_version)
+        return await log.events(head, first, None if upto is None else number_of(upto, "upto"))
 
     async def turns(self, last: int | None = None) -> list[Turn]:
         """The conversation, whole or its last turns; no tool call is ever cut from its result."""
@@ -73,7 +80,7 @@ class AsyncSession:
         head = await log.head(self.id)
         if last is None:
             return turns_of(await log.events(head, head.anchor_version))
-        if last < 1:
+        if number_of(last, "last") < 1:
             raise Invalid("ask for at least one turn", last=last)
         return turns_of(await log.last_turns(head, last))
 
@@ -120,22 +127,26 @@ class AsyncSession:
         title: str | None = None,
         tags: Iterable[str] | None = None,
         metadata: dict[str, Any] | None = None,
-        config: Config | None = None,
+        config: Config | dict[str, Any] | None = None,
         expected: int | None = None,
     ) -> int:
         """Change title, tags, metadata or configuration; what is not given stays."""
-        labels = tuple(tags) if tags is not None else None
-        command = do.Configure(title=title, tags=labels, metadata=metadata, config=config)
+        command = do.Configure(
+            title=None if title is None else text_of(title, "title"),
+            tags=None if tags is None else texts_of(tags, "tag"),
+            metadata=None if metadata is None else document_of(metadata, "metadata"),
+            config=config_of(config),
+        )
         return (await self._services.sessions.handle(self.id, command, expected=expected)).version
 
     async def vars(self, declared: Declared[T]) -> T:
         """The application's own state, as the type it declared, migrated if it is older."""
-        found = (await self.state()).vars
+        found = (await self._state()).vars
         return declared.load(found.document, found.schema_version or None)
 
     async def set_vars(self, value: Any, declared: Declared[Any] | None = None, *, expected: int | None = None) -> int:
         """Replace the application's own state: a plain document, or an instance of what was declared."""
-        found = (await self.state()).vars
+        found = (await self._state()).vars
         if declared is None:
             if type(value) is not dict:
                 raise Invalid("vars are a dict, or an instance of a model you declare; pass declared=")
@@ -148,13 +159,17 @@ class AsyncSession:
 
     async def patch_vars(self, /, **changes: Any) -> int:
         """Change some top-level fields of the application's state; None removes nothing, it is a value."""
-        state = await self.state()
-        command = do.SetVars(document={**state.vars.document, **changes})
-        return (await self._services.sessions.handle(self.id, command, expected=state.version)).version
+        while True:
+            state = await self._state()
+            command = do.SetVars(document={**state.vars.document, **changes})
+            try:
+                return (await self._services.sessions.handle(self.id, command, expected=state.version)).version
+            except VersionConflict:  # somebody was first: change what is there now
+                continue
 
     async def scratchpad(self, agent: str | None = None) -> str:
         """What the scratchpad says."""
-        return (await self.state()).scratchpads.pads.get(agent or "", Pad()).content
+        return (await self._state()).scratchpads.pads.get(agent or "", Pad()).content
 
     async def write_scratchpad(self, content: str, *, agent: str | None = None, expected: int | None = None) -> int:
         """Replace what the scratchpad says."""
@@ -221,8 +236,9 @@ class AsyncSession:
         if checkpoint is None:
             await self._services.lifecycle.wake(self.id, key=key)
             return self
-        request = BranchRequest(title=title, config=config or {}, key=key)
-        return self._other((await self._services.branches.resume(checkpoint, request)).session)
+        request = BranchRequest(title=_title(title), config=document_of(config, "config"), key=key)
+        made = await self._services.branches.resume(text_of(checkpoint, "checkpoint"), request)
+        return self._other(made.session)
 
     async def recover(self) -> "Recovered | None":
         """Close a turn whose writer died, naming the tools to retry; None when no turn is open."""
@@ -238,7 +254,7 @@ class AsyncSession:
         self, label: str = "", metadata: dict[str, Any] | None = None, *, key: str | None = None
     ) -> "CheckpointInfo":
         """Make the present state one that can be resumed from."""
-        return await self._services.checkpoints.take(self.id, label, metadata, key=key)
+        return await self._services.checkpoints.take(self.id, label, document_of(metadata, "metadata"), key=key)
 
     async def checkpoints(self) -> "tuple[CheckpointInfo, ...]":
         """The checkpoints that can be used, oldest first."""
@@ -246,19 +262,19 @@ class AsyncSession:
 
     async def pin(self, checkpoint: str) -> "CheckpointInfo":
         """Keep a checkpoint for as long as the session lives."""
-        return await self._services.checkpoints.pin(checkpoint)
+        return await self._services.checkpoints.pin(text_of(checkpoint, "checkpoint"))
 
     async def unpin(self, checkpoint: str) -> "CheckpointInfo":
         """Let a checkpoint expire again."""
-        return await self._services.checkpoints.pin(checkpoint, False)
+        return await self._services.checkpoints.pin(text_of(checkpoint, "checkpoint"), False)
 
     async def drop_checkpoint(self, checkpoint: str) -> None:
         """Make a checkpoint's id unusable now."""
-        await self._services.checkpoints.drop(checkpoint)
+        await self._services.checkpoints.drop(text_of(checkpoint, "checkpoint"))
 
     async def restore(self, checkpoint: str) -> "Restored":
         """The state a checkpoint holds; a damaged copy is rebuilt from the log, and says so."""
-        return await self._services.checkpoints.restore(checkpoint)
+        return await self._services.checkpoints.restore(text_of(checkpoint, "checkpoint"))
 
     async def branch(
         self,
@@ -271,20 +287,27 @@ class AsyncSession:
         key: str | None = None,
     ) -> "AsyncSession":
         """A session that shares this one's log up to a version and goes its own way."""
-        request = BranchRequest(kind=kind, name=name, title=title, config=config or {}, key=key)
-        return self._other((await self._services.branches.branch(self.id, at, request)).session)
+        request = BranchRequest(
+            kind=kind, name=text_of(name, "name"), title=_title(title), config=document_of(config, "config"), key=key
+        )
+        place = None if at is None else number_of(at, "a version")
+        return self._other((await self._services.branches.branch(self.id, place, request)).session)
 
     async def rewind(self, turns: int = 1, *, to: int | None = None, title: str | None = None) -> "AsyncSession":
         """A branch from before the last turns, or at a version."""
-        request = BranchRequest(name="rewind", title=title)
+        request = BranchRequest(name="rewind", title=_title(title))
         branches = self._services.branches
-        made = await (branches.rewind(self.id, turns, request) if to is None else branches.branch(self.id, to, request))
+        if to is None:
+            made = await branches.rewind(self.id, number_of(turns, "turns"), request)
+        else:
+            made = await branches.branch(self.id, number_of(to, "a version"), request)
         return self._other(made.session)
 
     async def edit(self, turn: int, content: Any, *, title: str | None = None) -> "AsyncSession":
         """A branch in which a turn starts anew with other words, left open for the answer."""
-        request = BranchRequest(name="edit", title=title)
-        return self._other((await self._services.branches.edit(self.id, turn, content, request)).session)
+        request = BranchRequest(name="edit", title=_title(title))
+        made = await self._services.branches.edit(self.id, number_of(turn, "a turn"), content, request)
+        return self._other(made.session)
 
     async def branches(self) -> tuple[Row, ...]:
         """The branches made from this session, newest first."""
@@ -292,11 +315,11 @@ class AsyncSession:
 
     async def lineage(self) -> Lineage | None:
         """Where this session branched from, if it did."""
-        return (await self.state()).origin.lineage
+        return (await self._state()).origin.lineage
 
     async def diff(self, other: "AsyncSession | int", *, version: int | None = None) -> diffs.Patch:
         """What leads from this session's vars and scratchpads to another's, or from a version to the present one."""
-        if isinstance(other, int):
+        if not isinstance(other, AsyncSession):
             return await self._services.merging.diff(await self.state(other), await self.state(version))
         return await self._services.merging.diff(await self.state(), await other.state(version))
 
@@ -304,6 +327,8 @@ class AsyncSession:
         self, source: "AsyncSession", policy: str = "escalate", *, summary: str | None = None
     ) -> "MergeReport":
         """Take over another session's vars and scratchpads, three-way."""
+        if not isinstance(source, AsyncSession):
+            raise Invalid(f"merge another session, not {source!r:.80}")
         return await self._services.merging.merge(self.id, source.id, policy, summary)
 
     async def resolve(self, conflict: str, choices: dict[str, Any]) -> "MergeReport":
@@ -314,12 +339,15 @@ class AsyncSession:
 
     async def redact(self, versions: Iterable[int] | int, reason: str = "") -> int:
         """Destroy the content of events; the chain stays whole."""
-        wanted = [versions] if isinstance(versions, int) else list(versions)
-        return (await self._services.erasure.redact(self.id, wanted, reason)).version
+        wanted = [versions] if isinstance(versions, int) else versions
+        if not isinstance(wanted, Iterable):
+            raise Invalid(f"name the versions to redact, not {wanted!r:.80}")
+        numbers = [number_of(version, "a version") for version in wanted]
+        return (await self._services.erasure.redact(self.id, numbers, reason)).version
 
     async def prune(self, upto: int) -> int:
         """Drop the log up to a version, for good; the version really pruned to."""
-        return await self._services.erasure.prune(self.id, upto)
+        return await self._services.erasure.prune(self.id, number_of(upto, "a version"))
 
     async def erase(self) -> int:
         """Remove the session for good; how many branches were given their own copy of its log first."""
@@ -342,3 +370,7 @@ class AsyncSession:
     async def mirror(self, path: str | os.PathLike[str], *, finish: bool = False) -> int:
         """Keep a JSONL file in step with the session: write what it lacks; how many lines that were."""
         return await self._services.mirroring.mirror(self.id, os.fspath(path), DiskFiles(), finish=finish)
+
+
+def _title(title: str | None) -> str | None:
+    return None if title is None else text_of(title, "title")

@@ -159,9 +159,7 @@ def _asked(session: SessionId | None, at: int | None, request: BranchRequest) ->
     return ["branch", *place, request.kind, request.name, request.title, request.config]
 
 
-def _account(
-    parent: Row, config: Config | None, fresh: SessionId
-) -> tuple[str | None, tuple[budget.AccountMove, ...]]:
+def _account(parent: Row, config: Config | None, fresh: SessionId) -> tuple[str | None, tuple[budget.AccountMove, ...]]:
     """The account a branch draws on, its parent's if there is one. An overriding cap must fit what that has left."""
     cap = config.max_cost if config is not None else None
     if cap is None:

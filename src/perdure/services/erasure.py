@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 
-from perdure.core.errors import BranchRefused, Invalid, NotFound, PruneRefused
+from perdure.core.errors import BranchRefused, Invalid, NotFound, PruneRefused, VersionConflict
 from perdure.core.session import commands as do
 from perdure.core.session import record as records
 from perdure.core.session import redaction
@@ -78,20 +78,46 @@ class Erasure:
             yield page
 
     async def redact(self, session: SessionId, versions: Iterable[int], reason: str = "") -> Outcome:
-        """Destroy the content of these events. The chain stays whole, and every branch that shares them sees it."""
+        """Destroy the content of these events. The chain stays whole, and every branch that shares them notes it too,
+        so that whoever has one of them in memory, in any process, reads it again.
+        """
         wanted = frozenset(versions)
+        command = do.Redact(versions=tuple(sorted(wanted)), reason=reason)
+        for _ in range(ROUNDS):
+            try:
+                outcome, noted = await self._redact(session, wanted, command)
+            except VersionConflict:  # a branch went on meanwhile
+                continue
+            self._sessions.loader.forget()
+            for each in (session, *await self._sharing(session, wanted)):
+                if each not in noted:
+                    await self._sessions.handle(each, command)
+                await self._checkpoints.rebuild(each, min(wanted))
+            return outcome
+        raise VersionConflict(f"the branches of session {session} keep changing; try again", session=session)
+
+    async def _redact(
+        self, session: SessionId, wanted: frozenset[int], command: do.Redact
+    ) -> tuple[Outcome, set[SessionId]]:
+        """Rewrite the records and note it, here and in every branch, in one append; who noted it."""
+        noted = {session}
 
         async def carry(_: Loaded) -> Extra:
-            return Extra(rewrites=tuple(await self._redacted(session, wanted)))
+            rewrites = tuple(await self._redacted(session, wanted))
+            sharing = await self._sharing(session, wanted)
+            others = tuple([await self._sessions.prepared(each, command) for each in sharing])
+            noted.update(sharing)
+            return Extra(rewrites=rewrites, others=others)
 
-        outcome = await self._sessions.handle(
-            session, do.Redact(versions=tuple(sorted(wanted)), reason=reason), extra=carry
-        )
-        self._sessions.loader.forget()
-        sharing = [session, *(head.row.session for head in await self._store.dependents(session))]
-        for each in sharing:
-            await self._checkpoints.rebuild(each, min(wanted))
-        return outcome
+        return await self._sessions.handle(session, command, extra=carry), noted
+
+    async def _sharing(self, session: SessionId, wanted: frozenset[int]) -> list[SessionId]:
+        """The sessions whose log shows one of these versions of this one's rows."""
+        return [
+            head.row.session
+            for head in await self._store.dependents(session)
+            if any(item.source == session and item.upto >= min(wanted) for item in head.segments)
+        ]
 
     async def _redacted(self, session: SessionId, wanted: frozenset[int]) -> list[Record]:
         head = await self._sessions.log.head(session)

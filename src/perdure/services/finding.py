@@ -43,9 +43,11 @@ class Finding:
             raise Invalid(f"a page has 1 to {MAX_PAGE} rows, not {limit!r}", limit=limit)
         codec.encode(conditions.get("metadata", {}))
         try:
-            return msgspec.convert({"tenant": self._tenant, **conditions}, Query)
+            query = msgspec.convert({"tenant": self._tenant, **conditions}, Query)
         except msgspec.ValidationError as wrong:
             raise Invalid(f"find: {wrong}") from wrong
+        codec.encode_struct(query)  # refuses texts and numbers that no store can compare
+        return query
 
     async def page(self, query: Query, cursor: str | None = None) -> Page:
         """One page, starting where the cursor says."""

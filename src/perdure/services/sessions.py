@@ -56,6 +56,7 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: tuple[Checkpoint, ...] = ()
     dropped_checkpoints: tuple[str, ...] = ()
     accounts: tuple[budget.AccountMove, ...] = ()
+    others: tuple[Commit, ...] = ()
 
 
 NOTHING: Final = Extra()
@@ -263,11 +264,19 @@ class Sessions:
             rewrites=more.rewrites,
             snapshot=snapshot_of(written.state) if save else None,
         )
-        await self.store.append([commit])
+        await self.store.append([commit, *more.others])
         self.loader.remember(session, _after(loaded, written, unsaved, saved=save))
         return Outcome(
             session=session, first=written.record.first, version=written.state.version, events=written.events
         )
+
+    async def prepared(self, session: SessionId, command: do.Command) -> Commit:
+        """What a command does to another session, to be made durable together with an append of this one's."""
+        loaded = await self.loader.load(session)
+        at = max(self.ambient.now(), loaded.at)
+        written = await self._write(session, loaded, decide(loaded.state, command, Facts(at=at)), None, at)
+        row = row_of(written.state, digest=written.digest, at=at)
+        return Commit(row=row, expected=loaded.state.version, record=written.record, listing=False)
 
     async def _write(
         self, session: SessionId, loaded: Loaded, decided: Decided, key: str | None, at: int | None = None
@@ -314,9 +323,7 @@ class Sessions:
         use = self._key_use(session, key, asked)
         return None if use is None else await self._repeated(use)
 
-    def _key_use(
-        self, session: SessionId | None, key: str | None, asked: do.Command | list[Any]
-    ) -> KeyUse | None:
+    def _key_use(self, session: SessionId | None, key: str | None, asked: do.Command | list[Any]) -> KeyUse | None:
         if key is None:
             return None
         if type(key) is not str or not 0 < len(key) <= MAX_KEY:

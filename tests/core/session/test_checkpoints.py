@@ -48,9 +48,7 @@ def test_the_interval_is_the_base_over_one_plus_the_relative_rate_clamped(adapti
     assert adaptive_interval(adaptive, rate) == expected
 
 
-@pytest.mark.parametrize(
-    ("rate", "seconds"), [(0.0, 300.0), (1.0, 150.0), (2.0, 100.0), (59.0, 5.0), (1e9, 5.0)]
-)
+@pytest.mark.parametrize(("rate", "seconds"), [(0.0, 300.0), (1.0, 150.0), (2.0, 100.0), (59.0, 5.0), (1e9, 5.0)])
 def test_the_defaults_give_these_intervals(rate: float, seconds: float) -> None:
     assert adaptive_interval(Adaptive(), rate) == seconds
 

@@ -81,7 +81,9 @@ def ended() -> Logbook:
 
 
 def test_creating_writes_who_it_is_what_it_holds_and_that_it_is_active() -> None:
-    command = do.Create(owner="ana", title="Lisbon", vars={"a": 1}, schema="Trip", schema_version="1.0.0", activate=True)
+    command = do.Create(
+        owner="ana", title="Lisbon", vars={"a": 1}, schema="Trip", schema_version="1.0.0", activate=True
+    )
     created, patched, moved = decided(BLANK, command)
     assert isinstance(created, Created)
     assert (created.owner, created.title) == ("ana", "Lisbon")
@@ -188,7 +190,8 @@ def test_an_append_looks_ahead_inside_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [ToolAsked(call="c"), ToolStarted(call="c"), ToolFinished(call="c"), Delegation(to="c"), Linked(other="c")]
+    "payload",
+    [ToolAsked(call="c"), ToolStarted(call="c"), ToolFinished(call="c"), Delegation(to="c"), Linked(other="c")],
 )
 def test_a_draft_cannot_aim_a_payload_elsewhere(payload: Payload) -> None:
     book = begun()
@@ -213,7 +216,7 @@ def test_an_append_has_events_but_not_too_many() -> None:
 
 @pytest.mark.parametrize("wrong", [None, 5, "hello", ["hello"], [{"kind": "message"}], [None], [Draft({"a": 1})]])  # type: ignore[arg-type]
 def test_what_is_no_event_is_refused(wrong: Any) -> None:
-    with pytest.raises(Invalid, match="perdure.events"):
+    with pytest.raises(Invalid, match=r"perdure\.events"):
         drafts_of(wrong)
 
 
@@ -281,9 +284,7 @@ def test_suspending_closes_the_turn_checkpoints_and_only_then_moves() -> None:
     book = begun()
     book.say(TurnStarted(), ToolAsked(call="c", name="search"), ToolStarted(call="c", key="k"))
     interrupted, wish, moved = decided(book.state, do.MoveTo(event="suspend", reason="lunch"))
-    assert interrupted == TurnInterrupted(
-        reason="suspend", unfinished=(Unfinished("c", "search", "k", started=True),)
-    )
+    assert interrupted == TurnInterrupted(reason="suspend", unfinished=(Unfinished("c", "search", "k", started=True),))
     assert wish == Wish(trigger=Trigger.LIFECYCLE, label="suspend")
     assert moved == Moved(event="suspend", source=Phase.ACTIVE, to=Phase.SUSPENDED, reason="lunch")
 
@@ -314,7 +315,9 @@ def test_recovering_and_rolling_back_close_the_open_turn() -> None:
     with pytest.raises(TurnRefused):
         decide(book.state, do.RollBack(), AT)
     book.say(TurnStarted())
-    assert decided(book.state, do.Recover(reason="crash", text="so f")) == [TurnInterrupted(reason="crash", text="so f")]
+    assert decided(book.state, do.Recover(reason="crash", text="so f")) == [
+        TurnInterrupted(reason="crash", text="so f")
+    ]
     assert decided(book.state, do.RollBack(reason="oops")) == [TurnRolledBack(reason="oops")]
 
 
@@ -544,7 +547,9 @@ class AnyCommands(RuleBasedStateMachine):
     def configure(self, title: str, metadata: dict[str, Any] | None) -> None:
         self.attempt(do.Configure(title=title, metadata=metadata))
 
-    @rule(command=st.sampled_from([do.Recover(), do.RollBack(), do.Redact(versions=(1,)), do.Renew(expires_at=2 * NOON)]))
+    @rule(
+        command=st.sampled_from([do.Recover(), do.RollBack(), do.Redact(versions=(1,)), do.Renew(expires_at=2 * NOON)])
+    )
     def other(self, command: do.Command) -> None:
         self.attempt(command)
 

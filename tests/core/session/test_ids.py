@@ -70,7 +70,7 @@ def test_an_id_survives_being_spelled(made: bytes) -> None:
         "0192f0c4-7d1e-7abc-8def-0123456789ag",
         "0192f0c47d1e7abc8def0123456789ab----extra",
         "{0192f0c4-7d1e-7abc-8def-0123456789ab}",
-        "０192f0c4-7d1e-7abc-8def-0123456789ab",
+        "\uff10192f0c4-7d1e-7abc-8def-0123456789ab",
         "\ud800" * 36,
         None,
         5,
@@ -85,6 +85,6 @@ def test_what_is_no_id_is_refused_with_an_example(wrong: object) -> None:
 @given(st.text(max_size=40))
 def test_no_text_is_refused_in_another_way(wrong: str) -> None:
     try:
-        raw(wrong)
-    except Invalid as refusal:
-        assert refusal.id == wrong
+        assert len(raw(wrong)) == 16
+    except Invalid:
+        return

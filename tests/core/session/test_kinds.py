@@ -65,8 +65,8 @@ def test_bytes_that_do_not_fit_their_kind_are_damaged(stored: bytes) -> None:
 def test_random_bytes_decode_or_are_damaged(kind: str, stored: bytes) -> None:
     try:
         assert type(decode(kind, 1, stored)) is KINDS[kind]
-    except Damaged as refusal:
-        assert refusal.kind == kind
+    except Damaged:
+        return
 
 
 def test_fields_of_a_newer_minor_are_passed_over() -> None:
@@ -158,7 +158,7 @@ def test_a_document_that_does_not_fit_says_where(kind: str, document: dict[str, 
 
 
 def test_a_document_of_an_unknown_kind_names_the_known_ones() -> None:
-    with pytest.raises(UnknownKind, match="known are .*message"):
+    with pytest.raises(UnknownKind, match=r"known are .*message"):
         from_document("telepathy", {})
 
 

@@ -224,4 +224,4 @@ def test_the_module_says_what_happens_to_each_phase() -> None:
     """Every phase but the last can be left, and every phase but the first can be reached."""
     assert {move.source for move in TABLE} == set(Phase) - {Phase.ARCHIVED}
     assert {move.to for move in TABLE} == set(Phase) - {Phase.INIT}
-    assert lifecycle.MOVES == {(move.source, move.event): move for move in TABLE}
+    assert {(move.source, move.event): move for move in TABLE} == lifecycle.MOVES

@@ -24,7 +24,9 @@ GENESIS = chain.genesis(RAW)
 def conversation() -> Record:
     book = Logbook()
     book.begin()
-    book.say(TurnStarted(), Message(role="user", content="hello"), Message(role="assistant", content="hi"), TurnFinished())
+    book.say(
+        TurnStarted(), Message(role="user", content="hello"), Message(role="assistant", content="hi"), TurnFinished()
+    )
     return book.records[1][0]
 
 

@@ -21,7 +21,9 @@ def test_each_pad_says_what_was_last_written_to_it(writings: list[tuple[str | No
     assert part.pads == expected
 
 
-@pytest.mark.parametrize(("content", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("é" * 2, 1), ("é" * 3, 2)])
+@pytest.mark.parametrize(
+    ("content", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("é" * 2, 1), ("é" * 3, 2)]
+)
 def test_tokens_are_estimated_at_four_bytes_each(content: str, tokens: int) -> None:
     assert write(content) == ScratchpadWritten(content=content, tokens=tokens)
 

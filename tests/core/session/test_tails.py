@@ -15,7 +15,9 @@ from tests.core.session.logbook import event_of
 
 agents = st.sampled_from([None, "scout", "scribe", ""])
 envelopes = st.fixed_dictionaries({"agent": agents, "child_agent": agents, "target": agents})
-events = st.builds(lambda payload, entry: (payload, entry), st.sampled_from([Message(role="user"), Delegation()]), envelopes)
+events = st.builds(
+    lambda payload, entry: (payload, entry), st.sampled_from([Message(role="user"), Delegation()]), envelopes
+)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ Payload classes are the closed set of kinds; each belongs to the module of its a
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -59,6 +59,10 @@ class Shared(msgspec.Struct, frozen=True, gc=False):
     decode: "Callable[[Entry], Payload]"
 
 
+Blind = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+"""Its length is fixed: the commitment is taken over blind and data together, and nothing else says where one ends."""
+
+
 class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The part of the envelope that is an event's own, as stored. Redacted: no blind, and the commitment is where the
     data was.
@@ -70,7 +74,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     child_agent: str | None
     target: str | None
     turn: int | None
-    blind: bytes | None
+    blind: Blind | None
     data: bytes
 
 

@@ -5,6 +5,7 @@ The clock and the random bytes are parameters, so an id is a pure function of bo
 the record's base id plus i, which RFC 9562 allows as a monotonic counter and which costs no bytes on disk.
 """
 
+from functools import lru_cache
 from typing import NewType
 
 from perdure.core.errors import Invalid
@@ -39,12 +40,14 @@ def step(base: bytes, count: int) -> bytes:
     return ((int.from_bytes(base, "big") + count) & _ALL_BITS).to_bytes(16, "big")
 
 
+@lru_cache(maxsize=4096)
 def text(raw: bytes) -> str:
     """The usual spelling: 8-4-4-4-12 hexadecimal digits."""
     h = raw.hex()
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
+@lru_cache(maxsize=4096)
 def raw(spelled: str) -> bytes:
     """The 16 bytes behind a spelled id. Anything that is not one is `Invalid`."""
     try:

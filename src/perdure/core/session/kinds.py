@@ -58,6 +58,8 @@ def _collect() -> dict[str, type[Payload]]:
 
 
 KINDS: Final[dict[str, type[Payload]]] = _collect()
+READABLE: Final = frozenset((kind, number) for kind, cls in KINDS.items() for number in range(1, cls.kind_version + 1))
+"""The kinds and versions this perdure can read."""
 BLANKS: Final[dict[str, Payload]] = {kind: cls() for kind, cls in KINDS.items()}
 
 
@@ -104,12 +106,6 @@ def payload_of(entry: Entry) -> Payload:
     if entry.blind is None:
         return blank(entry.kind)
     return decode(entry.kind, entry.kind_version, entry.data)
-
-
-def known(kind: str, kind_version: int) -> bool:
-    """Whether this perdure can read events of this shape."""
-    cls = KINDS.get(kind)
-    return cls is not None and kind_version <= cls.kind_version
 
 
 def blank(kind: str) -> Payload:

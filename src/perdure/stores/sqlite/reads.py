@@ -13,7 +13,6 @@ from perdure.stores.sqlite import words
 from perdure.stores.sqlite.rows import (
     BEFORE_SHAPE,
     HEAD_SHAPE,
-    RECORD_SHAPE,
     ROW_COLUMNS,
     SEGMENT_SHAPE,
     SNAPSHOT_SHAPE,
@@ -60,12 +59,14 @@ def run(connection: Asks, source: SessionId, after: int, upto: int, limit: int, 
         return Run(None, ())
     first = found[0][0]
     before = connection.execute(Q["digest_before"], (no, first)).fetchone()
-    records = tuple(_stored(*fitting(columns, RECORD_SHAPE)) for columns in found)
+    records = tuple(_stored(*columns) for columns in found)
     adjacent = before is not None and fitting(before, BEFORE_SHAPE)[1] == first - 1
     return Run(before[0] if adjacent else None, records)
 
 
 def _stored(first: int, digest: bytes, body: bytes, last: int) -> Stored:
+    if type(first) is not int or type(digest) is not bytes or type(body) is not bytes or type(last) is not int:
+        raise Damaged("a row of the file has other types than were written; restore a backup")
     record = unpack(body)
     if record.first != first or record.last != last:
         raise Tampered(f"the record at version {first} belongs elsewhere; restore it from a backup", version=first)

@@ -18,7 +18,6 @@ ROW_SHAPE: Shape = (
     *(_T | _NONE, _T),
 )
 HEAD_SHAPE: Shape = (*ROW_SHAPE, _I, _B | _NONE, _I)
-RECORD_SHAPE: Shape = (_I, _B, _B, _I)
 BEFORE_SHAPE: Shape = (_B, _I)
 SEGMENT_SHAPE: Shape = (_B, _B, _I, _B)
 SNAPSHOT_SHAPE: Shape = (_I, _B, _B)
