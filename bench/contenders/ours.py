@@ -1,4 +1,4 @@
-"""perdure: one `append` of a turn's six events, acknowledged once it is on disk."""
+"""perdure: one `append` of a turn's four events, acknowledged once it is on disk."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ from perdure import events as e
 
 def _events(one: Turn) -> list[Any]:
     return [
-        e.TurnStarted(),
-        e.Message(role="user", content=one["user"]),
+        e.TurnStarted(content=one["user"]),
         e.ToolAsked(call=one["call"], name=one["tool"], arguments=one["arguments"]),
         e.ToolFinished(call=one["call"], result=one["result"]),
-        e.Message(role="assistant", content=one["answer"]),
-        e.TurnFinished(),
+        e.TurnFinished(content=one["answer"]),
     ]
 
 
@@ -36,9 +34,9 @@ def _turns(history: list[Any]) -> list[Turn]:
     for event in history:
         data = event.data
         if isinstance(data, e.TurnStarted):
-            found.append({})
-        elif isinstance(data, e.Message):
-            found[-1]["user" if data.role == "user" else "answer"] = data.content
+            found.append({"user": data.content})
+        elif isinstance(data, e.TurnFinished):
+            found[-1]["answer"] = data.content
         elif isinstance(data, e.ToolAsked):
             found[-1].update(call=data.call, tool=data.name, arguments=data.arguments)
         elif isinstance(data, e.ToolFinished):

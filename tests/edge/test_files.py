@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure.core.errors import BadExport, DiskFull, NotFound, ReadOnly, WorldError
+from perdure.core.session import jsonl
 from perdure.edge import files
 from perdure.edge.files import DiskFiles
 
@@ -91,5 +92,5 @@ async def test_the_systems_errors_say_what_to_do(
 def test_an_endless_line_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"a\n" + b"b" * 50 + b"\nc")
-    monkeypatch.setattr(files, "MAX_LINE", 20)
+    monkeypatch.setattr(jsonl, "MAX_LINE", 20)
     assert list(files.lines(str(path))) == [b"a\n", b"b" * 22, b"b" * 22, b"b" * 6 + b"\n", b"c"]

@@ -237,14 +237,11 @@ class MixedHistories(RuleBasedStateMachine):
             wanted = {own[which % len(own)], own[-1]} if more else {own[which % len(own)]}
             before = history.version
             session.redact(wanted, "asked for")
-            self.reopen()
-            session = self.db.session(session.id)
-            self.reopen()
-            session = self.db.session(session.id)
             assert session.version() > before
             for version in wanted:
                 history.fact(version).redacted = True
-            self.catch_up(session, history)
+            for name, sharing in self.living.items():
+                self.catch_up(self.db.session(name), sharing)
 
     @rule(choice=chance, where=chance)
     def prune(self, choice: int, where: int) -> None:

@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
 from perdure.core.errors import BadExport, DiskFull, NotFound, PerdureError, ReadOnly, WorldError
-from perdure.core.session.jsonl import MAX_LINE
 from perdure.waiting import blocking
 
 T = TypeVar("T")
@@ -81,6 +80,8 @@ async def _batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 def lines(path: str) -> Iterator[bytes]:
     """The lines of a file; one that is longer than any line of an export comes in pieces, and is refused as such."""
+    from perdure.core.session.jsonl import MAX_LINE
+
     with _translated(path), open(path, "rb") as file:
         while line := file.readline(MAX_LINE + 2):
             yield line

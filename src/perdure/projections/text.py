@@ -15,7 +15,7 @@ from perdure.core.session.event import Payload
 from perdure.core.session.origin import Configured, Created
 from perdure.core.session.record import Record
 from perdure.core.session.steering import FollowedUp, Steered
-from perdure.core.session.turns import Message, ToolAsked, ToolFinished, TurnInterrupted
+from perdure.core.session.turns import Message, ToolAsked, ToolFinished, TurnFinished, TurnInterrupted, TurnStarted
 
 _WORD = re.compile(r"[^\W_]+")
 _SPEAKING = frozenset(
@@ -29,7 +29,9 @@ _SPEAKING = frozenset(
         Steered,
         ToolAsked,
         ToolFinished,
+        TurnFinished,
         TurnInterrupted,
+        TurnStarted,
     )
 )
 
@@ -64,7 +66,7 @@ def text_of_record(record: Record) -> str:
 
 def _pieces(payload: Payload) -> Iterator[str]:
     match payload:
-        case Message():
+        case Message() | TurnStarted() | TurnFinished():
             yield from _content(payload.content)
         case ToolAsked():
             yield from _strings(payload.arguments)

@@ -44,8 +44,8 @@ class Branches:
         config, overrides = overriding(request.config)
         for hook in self.before:
             await hook(session, version, kind.value)
-        digest = await self._sessions.log.digest_at(head, version)
-        prefix = await self._prefix(head, version, digest)
+        digest, turn = await self._sessions.log.place(head, version)
+        prefix = await self._prefix(head, version, digest, turn)
         lineage = Lineage(
             parent=session, version=version, digest=digest, kind=kind, name=request.name, checkpoint=request.checkpoint
         )
@@ -109,14 +109,14 @@ class Branches:
         query = Query(tenant=self._sessions.identity.tenant, parent=session, limit=10_000)
         return await self._store.find(query)
 
-    async def _prefix(self, head: Head, version: int, digest: bytes) -> Prefix:
+    async def _prefix(self, head: Head, version: int, digest: bytes, turn: int | None) -> Prefix:
         segments: list[Segment] = []
         for item in stretches(head):
             if item.after >= version:
                 break
             end = item.end if item.upto <= version else digest
             segments.append(Segment(source=item.source, origin=item.origin, upto=min(item.upto, version), digest=end))
-        turns = Turns(count=await self._turns_at(head, version))
+        turns = Turns(count=await self._turns_at(head, version) if turn is None else turn)
         anchor: tuple[int, bytes] | None = None
         snapshot: Snapshot | None = None
         if head.anchor_digest is not None:
@@ -132,13 +132,10 @@ class Branches:
 
     async def _turns_at(self, head: Head, version: int) -> int:
         """The number of turns begun up to a version: the last turn number seen looking back from it."""
-        if version == head.row.version:
-            return head.row.turns
         for stretch in reversed(stretches(head)):
             upto = min(version, stretch.upto)
-            limit = 1
             while upto > stretch.after:
-                run = await self._store.run(stretch.source, after=stretch.after, upto=upto, limit=limit, newest=True)
+                run = await self._store.run(stretch.source, after=stretch.after, upto=upto, limit=PAGE, newest=True)
                 for stored in reversed(run.records):
                     for offset in range(len(stored.record.entries) - 1, -1, -1):
                         number = stored.record.entries[offset].turn
@@ -147,7 +144,6 @@ class Branches:
                     upto = min(upto, stored.record.first - 1)
                 if not run.records:
                     break
-                limit = PAGE
         if head.anchor_digest is not None:
             return (await self._sessions.loader.state_at(head.row.session, version)).turns.count
         return 0

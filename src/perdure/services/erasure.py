@@ -89,9 +89,9 @@ class Erasure:
             except VersionConflict:  # a branch went on meanwhile
                 continue
             self._sessions.loader.forget()
-            for each in (session, *await self._sharing(session, wanted)):
-                if each not in noted:
-                    await self._sessions.handle(each, command)
+            for each in set(await self._sharing(session, wanted)) - noted:  # branched while we were at it
+                await self._sessions.handle(each, command)
+            for each in (session, *[head.row.session for head in await self._store.dependents(session)]):
                 await self._checkpoints.rebuild(each, min(wanted))
             return outcome
         raise VersionConflict(f"the branches of session {session} keep changing; try again", session=session)

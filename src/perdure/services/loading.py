@@ -100,7 +100,7 @@ class Loader:
         loaded = await self._replay(head, from_snapshot, upto)
         slow = self._ambient.now() - started > self._policy.replay_ms * 1000
         if upto == head.row.version and (slow or upto - state.version > self._policy.events):
-            await self._store.save_snapshot(head.row.session, snapshot_of(loaded.state))
+            await self._save(head.row.session, loaded)
             loaded = msgspec.structs.replace(loaded, snapshot_version=upto)
         return loaded
 
@@ -156,9 +156,21 @@ class Loader:
             item for item in self._cache.items() if item[1].state.version - item[1].snapshot_version >= WORTH_SAVING
         ]
         for session, loaded in waiting[-FLUSHED:]:
-            with suppress(WorldError):  # a cache: a read-only or full store closes without it
-                await self._store.save_snapshot(session, snapshot_of(loaded.state))
+            await self._save(session, loaded)
             self.remember(session, msgspec.structs.replace(loaded, snapshot_version=loaded.state.version))
+
+    async def _save(self, session: SessionId, loaded: Loaded) -> None:
+        """Cache a state beside the log, but only that of the head: what came later may have destroyed content in it."""
+        with suppress(WorldError):  # only a cache: a read-only, full or closed store goes on without it
+            if not await self._stands(session, loaded):
+                return
+            await self._store.save_snapshot(session, snapshot_of(loaded.state))
+            if not await self._stands(session, loaded):
+                await self._store.drop_snapshots(session, loaded.state.version)
+
+    async def _stands(self, session: SessionId, loaded: Loaded) -> bool:
+        head = await self._store.head(session)
+        return head is not None and head.row.digest == loaded.digest
 
     def forget(self, session: SessionId | None = None) -> None:
         """Drop what is cached of a session, or of all; the next use reads the store."""

@@ -128,19 +128,20 @@ class Log:
                 yield _verified(head, stretch, run)[::-1]
                 upto = run.records[0].record.first - 1
 
-    async def digest_at(self, head: Head, version: int) -> bytes:
-        """The chain's value after a version."""
+    async def place(self, head: Head, version: int) -> tuple[bytes, int | None]:
+        """The chain's value after a version, and the latest turn begun by then, if the record there tells."""
+        if version == head.row.version:
+            return head.row.digest, head.row.turns
         for stretch in stretches(head):
-            if version == stretch.upto:
-                return stretch.end
-            if stretch.after < version < stretch.upto:
+            if stretch.after < version <= stretch.upto:
                 run = await self._store.run(stretch.source, after=version - 1, upto=version, limit=1)
                 if not run.records:
                     raise _missing(head.row.session, version)
                 first = run.records[0].record.first
                 previous = stretch.start if first == stretch.after + 1 else run.before
-                events = check(head, stretch, run.records[0], previous)
-                return events[version - first].digest
+                events = check(head, stretch, run.records[0], previous)[: version - first + 1]
+                seen = [event.turn for event in events if event.turn is not None]
+                return events[-1].digest, seen[-1] if seen else None
         raise NotFound(
             f"session {head.row.session} has no version {version}; it has up to {head.row.version}",
             session=head.row.session,

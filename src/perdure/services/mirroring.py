@@ -77,7 +77,7 @@ class Mirroring:
             )
         expected = head.anchor_digest
         if version > head.anchor_version:
-            expected = await self._log.digest_at(head, version)
+            expected, _ = await self._log.place(head, version)
         if expected is not None and expected.hex() != found.digest:
             raise BadExport(f"{path} tells another history of session {row.session}; choose another file", **facts)
 

@@ -16,7 +16,8 @@ from tests.core.session.logbook import RAW, Logbook, event_of
 
 CONTENT = {
     "child_finished", "compacted", "conflict_found", "feedback", "followed_up", "message", "outcome_known", "retrieval",
-    "room_message", "scratchpad_written", "steered", "tool_asked", "tool_finished", "turn_interrupted", "vars_patched",
+    "room_message", "scratchpad_written", "steered", "tool_asked", "tool_finished", "turn_finished", "turn_interrupted",
+    "turn_started", "vars_patched",
 }  # fmt: skip
 
 

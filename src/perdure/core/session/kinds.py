@@ -58,8 +58,6 @@ def _collect() -> dict[str, type[Payload]]:
 
 
 KINDS: Final[dict[str, type[Payload]]] = _collect()
-READABLE: Final = frozenset((kind, number) for kind, cls in KINDS.items() for number in range(1, cls.kind_version + 1))
-"""The kinds and versions this perdure can read."""
 BLANKS: Final[dict[str, Payload]] = {kind: cls() for kind, cls in KINDS.items()}
 
 

@@ -13,7 +13,7 @@ from perdure.core.errors import Damaged, Invalid
 from perdure.core.session import chain
 from perdure.core.session.event import Entry, Event, Shared
 from perdure.core.session.ids import SessionId, step, text
-from perdure.core.session.kinds import READABLE, payload_of, unknown
+from perdure.core.session.kinds import KINDS, payload_of, unknown
 
 FORMAT: Final = 1
 _pack = msgspec.msgpack.Encoder().encode
@@ -104,7 +104,8 @@ def read(record: Record, tenant: str, previous: bytes, upto: int | None = None) 
     version = first
     for entry in entries:
         kind, kind_version, agent, child_agent, target, turn, blind, data = msgspec.structs.astuple(entry)
-        if (kind, kind_version) not in READABLE:
+        known = KINDS.get(kind)
+        if known is None or kind_version > known.kind_version:
             raise unknown(kind, kind_version)
         committed = data if blind is None else sha256(blind + data).digest()
         header = _pack(

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -168,12 +169,14 @@ def to_bytes(state: State) -> bytes:
     return codec.encode_struct(state, STATE_LIMITS)
 
 
-_decode = codec.decoder(State, STATE_LIMITS)
+@cache
+def _decoder() -> Callable[[bytes], State]:
+    return codec.decoder(State, STATE_LIMITS)
 
 
 def from_bytes(data: bytes) -> State:
     """The state behind canonical bytes, or `Invalid`."""
-    return _decode(data)
+    return _decoder()(data)
 
 
 def to_document(state: State) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from perdure.core.session.turns import (
     TurnInterrupted,
     TurnRolledBack,
     TurnStarted,
+    said,
 )
 
 
@@ -39,7 +40,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def messages(self) -> tuple[Message, ...]:
         """What was said, in order; redacted messages are blank."""
-        return tuple(event.data for event in self.events if event.kind == Message.kind)  # type: ignore[misc]
+        found = (said(event.data) for event in self.events if event.kind in _SPEAKING)
+        return tuple(message for message in found if message is not None)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -71,6 +73,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return self.events[-1].version
 
 
+_SPEAKING = frozenset({Message.kind, TurnStarted.kind, TurnFinished.kind})
 _CALLS = frozenset({ToolAsked.kind, ToolFinished.kind})
 _ENDINGS = {TurnFinished.kind: "finished", TurnInterrupted.kind: "interrupted", TurnRolledBack.kind: "rolled_back"}
 

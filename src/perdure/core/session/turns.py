@@ -16,11 +16,17 @@ from perdure.core.session.values import storable
 
 
 class TurnStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A turn is open from here on."""
+    """A turn is open from here on. It may carry the message that began it."""
 
     kind: ClassVar[str] = "turn_started"
     callers: ClassVar[bool] = True
+    redactable: ClassVar[bool] = True
+    role: str = ""
+    content: Any = None
     model: str | None = None
+
+    def plain(self) -> bool:
+        return type(self.role) is str and self.model is None and type(self.content) is str
 
 
 class Message(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,6 +39,9 @@ class Message(Payload, frozen=True, kw_only=True, omit_defaults=True):
     content: Any = None
     name: str | None = None
     metadata: dict[str, Any] = {}
+
+    def plain(self) -> bool:
+        return type(self.role) is str and type(self.content) is str and self.name is None and self.metadata == {}
 
 
 class ToolAsked(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,13 +86,23 @@ class ToolFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TurnFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """The turn ended well."""
+    """The turn ended well. It may carry the answer."""
 
     kind: ClassVar[str] = "turn_finished"
     callers: ClassVar[bool] = True
+    redactable: ClassVar[bool] = True
+    content: Any = None
     stop_reason: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
+
+    def plain(self) -> bool:
+        return (
+            type(self.content) is str
+            and self.stop_reason is None
+            and type(self.tokens_in) is int
+            and type(self.tokens_out) is int
+        )
 
 
 class Unfinished(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -160,6 +179,19 @@ class Turns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_in: int = 0
     tokens_out: int = 0
     last_at: int = 0
+
+
+def said(payload: Payload) -> Message | None:
+    """What the payload says to the other side: a message, or the one that begins or ends a turn."""
+    match payload:
+        case Message():
+            return payload
+        case TurnStarted(content=content) if content is not None:
+            return Message(role=payload.role or "user", content=content)
+        case TurnFinished(content=content) if content is not None:
+            return Message(role="assistant", content=content)
+        case _:
+            return None
 
 
 def admit(part: Turns, payload: Payload) -> None:
@@ -264,12 +296,18 @@ def follow(part: Turns, data: Payload, target: str | None, at: int, version: int
         case Message():
             return replace(part, messages=part.messages + 1, last_at=at)
         case TurnStarted():
-            number = part.count + 1
-            return replace(part, count=number, open=OpenTurn(number=number, since=at, version=version), last_at=at)
+            return replace(
+                part,
+                count=part.count + 1,
+                open=OpenTurn(number=part.count + 1, since=at, version=version),
+                messages=part.messages + (data.content is not None),
+                last_at=at,
+            )
         case TurnFinished():
             return replace(
                 part,
                 open=None,
+                messages=part.messages + (data.content is not None),
                 tokens_in=storable(part.tokens_in + data.tokens_in),
                 tokens_out=storable(part.tokens_out + data.tokens_out),
                 last_at=at,

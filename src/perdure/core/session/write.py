@@ -153,7 +153,7 @@ def _chained(item: Draft, blind: bytes, version: int, uid: bytes, previous: byte
 
 def _stored(item: Draft, blind: bytes) -> tuple[Entry, Payload]:
     """The draft as it is stored, and its payload as everyone will read it from there: what is folded now is what will
-    be folded again, and it shares nothing with what the caller holds. `Invalid` when it could not be read.
+    be folded again, and the state shares nothing with what the caller holds. `Invalid` when it could not be read.
     """
     payload, agent, child_agent, target = item.payload, item.agent, item.child_agent, item.target
     if agent is not None:
@@ -164,6 +164,8 @@ def _stored(item: Draft, blind: bytes) -> tuple[Entry, Payload]:
         _check_name("target", target)
     data = codec.encode_struct(payload)
     entry = Entry(payload.kind, payload.kind_version, agent, child_agent, target, item.turn, blind, data)
+    if payload.plain():
+        return entry, payload
     try:
         return entry, payload_of(entry)
     except Damaged as unreadable:

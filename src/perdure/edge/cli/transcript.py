@@ -7,7 +7,8 @@ from rich.text import Text
 
 from perdure.core.session.event import Event
 from perdure.core.session.transcript import ToolCall, Turn
-from perdure.core.session.turns import Message, ToolAsked, TurnInterrupted
+from perdure.core.session.turns import Message, ToolAsked, TurnFinished, TurnInterrupted, TurnStarted
+from perdure.core.session.turns import said as said_in
 from perdure.edge.cli import output
 from perdure.edge.cli.documents import spell
 from perdure.edge.cli.text import clean, day_and_time, one_line
@@ -31,6 +32,11 @@ def show_turn(console: Console, turn: Turn) -> None:
 def _show_part(console: Console, event: Event, calls: dict[str, ToolCall]) -> None:
     data = event.data
     match data:
+        case TurnStarted() | TurnFinished():
+            message = said_in(data)
+            if message is not None:
+                style = output.ROLE_STYLES.get(message.role, "bold")
+                output.labelled(console, message.role, content_text(message.content), style=style)
         case Message():
             said = REDACTED if event.redacted else content_text(data.content)
             role = "message" if event.redacted else data.role

@@ -1,6 +1,7 @@
 """The questions asked of the file. Each runs on a reader's connection, inside one read transaction."""
 
-from typing import Any
+import os
+from typing import Any, Final
 
 import apsw
 
@@ -25,6 +26,7 @@ from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writes import remembered as _remembered
 
+CUT: Final = "the file ends in the middle of a page: it was cut"
 _HEAD = f"SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no FROM session WHERE session_id = ?"  # noqa: S608
 
 
@@ -157,7 +159,7 @@ def _change(place: int, session: bytes | None, first: int, last: int, body: byte
     return Change(position=place, session=SessionId(text(session)), first=first, last=last, at=record.at, kinds=kinds)
 
 
-def inspect(connection: Asks) -> dict[str, Any]:
+def inspect(connection: Asks, path: str) -> dict[str, Any]:
     """What `doctor` shows of the file."""
 
     def one(statement: str) -> Any:
@@ -172,5 +174,5 @@ def inspect(connection: Asks) -> dict[str, Any]:
         "sessions": one("SELECT count(*) FROM session"),
         "records": one("SELECT count(*) FROM record"),
         "orphans": one(Q["orphans"]),
-        "integrity": one("PRAGMA quick_check"),
+        "integrity": one("PRAGMA quick_check") if os.path.getsize(path) % one("PRAGMA page_size") == 0 else CUT,
     }

@@ -198,7 +198,7 @@ class SqliteStore:
 
     async def inspect(self) -> dict[str, Any]:
         """Facts about the file for `doctor`."""
-        facts: dict[str, Any] = await self._read(reads.inspect)
+        facts = await self._read(lambda connection: reads.inspect(connection, self.path))
         return {"engine": "sqlite", "path": self.path, "read_only": self._read_only, **facts}
 
     async def close(self) -> None:
