@@ -176,6 +176,12 @@ INSERT INTO words (rowid, content) VALUES (?, ?)
 -- name: forget_words
 DELETE FROM words WHERE rowid = ?
 
+-- name: look_at_words
+SELECT rowid FROM words WHERE words MATCH 'x' LIMIT 1
+
+-- name: scrub_words
+INSERT INTO words (words) VALUES ('optimize')
+
 -- name: orphans
 SELECT count(*) FROM record AS r LEFT JOIN session AS s ON s.no = r.session WHERE s.no IS NULL AND r.session <> 0
 

@@ -165,6 +165,7 @@ def inspect(connection: Asks, path: str) -> dict[str, Any]:
     def one(statement: str) -> Any:
         return connection.execute(statement).fetchone()[0]
 
+    words.look(connection)
     return {
         "sqlite": apsw.sqlite_lib_version(),
         "format": one("PRAGMA user_version"),

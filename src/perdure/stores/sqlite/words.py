@@ -34,6 +34,14 @@ def position(asks: Asks) -> int | None:
     return None if found is None else int(found[0])
 
 
+def look(asks: Asks) -> None:
+    """Have a connection see the index as it is now. A check of the file would compare with how it last saw it, and call
+    what another connection has merged since then damage.
+    """
+    if position(asks) is not None:
+        asks.execute(Q["look_at_words"]).fetchall()
+
+
 def catch_up(tx: Asks) -> bool:
     """Index one batch of records; whether more are waiting."""
     cursor = position(tx)
@@ -54,15 +62,16 @@ def refresh(tx: Asks, place: int, record: Record) -> None:
     """Index a rewritten record anew, if it was indexed."""
     cursor = position(tx)
     if cursor is not None and place <= cursor:
-        tx.execute(Q["forget_words"], (place,))
+        forget(tx, [place])
         tx.execute(Q["index_words"], (place, content(record)))
 
 
 def forget(tx: Asks, places: Sequence[int]) -> None:
-    """Drop records from the index."""
-    if position(tx) is not None:
+    """Drop records from the index, and every word that occurred in them alone from the file."""
+    if places and position(tx) is not None:
         for place in places:
             tx.execute(Q["forget_words"], (place,))
+        tx.execute(Q["scrub_words"])  # deleting alone only marks; merging the whole index leaves nothing behind
 
 
 def match_expression(text: str) -> str | None:
