@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from perdure.ambient import Ids, RealAmbient
 from perdure.core.errors import Invalid
+from perdure.core.session.values import check
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Store
 from perdure.services.loading import SnapshotPolicy
@@ -130,8 +131,9 @@ def embedded(
 ) -> Services:
     """The services over the store at a path."""
     for name, value in (("tenant", tenant), ("actor", actor)):
-        if not 0 < len(value) <= MAX_NAME:
-            raise Invalid(f"{name} is a text of 1 to {MAX_NAME} characters", value=value)
+        if type(value) is not str or not 0 < len(value) <= MAX_NAME:
+            raise Invalid(f"{name} is a text of 1 to {MAX_NAME} characters, not {value!r:.80}")
+        check(value)
     chance = ambient or RealAmbient()
     store = open_store(path, chance, read_only=read_only)
     return compose(store, chance, Identity(tenant=tenant, actor=actor), snapshots or SnapshotPolicy())

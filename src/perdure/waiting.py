@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from threading import Lock, get_ident, local
 from typing import Any, Generic, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 T = TypeVar("T")
 
@@ -224,6 +224,30 @@ class Lane:
                 return
             following = self._queue.popleft()
         following.deliver(None)
+
+
+class Gathering:
+    """Calls once, after this turn of the event loop, however often it is asked to within the turn.
+
+    So the tasks that one commit woke come back with their next operations together, and one commit takes them all.
+    """
+
+    __slots__ = ("_asked",)
+
+    def __init__(self) -> None:
+        self._asked: WeakSet[Any] = WeakSet()
+
+    def __call__(self, callback: Callable[[], None]) -> None:
+        import asyncio  # noqa: PLC0415 - only async users pay for it
+
+        loop = asyncio.get_running_loop()
+        if loop not in self._asked:
+            self._asked.add(loop)
+            loop.call_soon(self._call, loop, callback)
+
+    def _call(self, loop: Any, callback: Callable[[], None]) -> None:
+        self._asked.discard(loop)
+        callback()
 
 
 class Bell:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from perdure.compose import Services, embedded
+from perdure.core.errors import Invalid
 from perdure.core.session import commands as do
 from perdure.core.session.budget import Account, AccountMove, amount
 from perdure.core.session.declared import Declared
@@ -90,6 +91,8 @@ class AsyncPerdure:
         self, source: str | os.PathLike[str] | Iterable[bytes | str], *, progress: Progress | None = None
     ) -> AsyncSession:
         """Rebuild a session exactly from an export: a file, or its lines. One that is there already is left alone."""
+        if not isinstance(source, str | os.PathLike | Iterable):
+            raise Invalid(f"import from a path or from lines, not {source!r:.80}")
         lines = files.lines(os.fspath(source)) if isinstance(source, str | os.PathLike) else source
         report = await self._services.importing.import_lines(lines, progress)
         return AsyncSession(self._services, report.session)

@@ -198,7 +198,8 @@ class AsyncSession:
 
     async def move(self, event: str, reason: str = "", *, expected: int | None = None, key: str | None = None) -> int:
         """Move along the lifecycle table."""
-        return (await self._services.lifecycle.move(self.id, event, reason, expected=expected, key=key)).version
+        name = text_of(event, "a move")
+        return (await self._services.lifecycle.move(self.id, name, reason, expected=expected, key=key)).version
 
     async def activate(self) -> int:
         """INIT → ACTIVE."""

@@ -15,6 +15,7 @@ from perdure.ports.store import Change, Query, Row
 from perdure.services.sessions import Sessions
 
 MAX_PAGE = 1000
+LARGEST = (1 << 63) - 1
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -46,7 +47,10 @@ class Finding:
             query = msgspec.convert({"tenant": self._tenant, **conditions}, Query)
         except msgspec.ValidationError as wrong:
             raise Invalid(f"find: {wrong}") from wrong
-        codec.encode_struct(query)  # refuses texts and numbers that no store can compare
+        codec.encode_struct(query)  # refuses texts that no store can compare
+        times = (query.created_after, query.created_before, query.active_after, query.active_before)
+        if any(time is not None and not -LARGEST <= time <= LARGEST for time in times):
+            raise Invalid("a time is given in microseconds since 1970, or as a datetime")
         return query
 
     async def page(self, query: Query, cursor: str | None = None) -> Page:

@@ -231,8 +231,17 @@ def _admit_finish(part: Turns, payload: TurnFinished) -> None:
             f"tool calls without a result: {', '.join(waiting)}; append tool_finished for each first",
             calls=tuple(waiting),
         )
-    if payload.tokens_in < 0 or payload.tokens_out < 0:
-        raise Invalid("token counts cannot be negative; send zero or more")
+    _counted(payload.tokens_in, "tokens_in")
+    _counted(payload.tokens_out, "tokens_out")
+
+
+def _admit_compaction(_: Turns, payload: Compacted) -> None:
+    _counted(payload.upto, "upto")
+
+
+def _counted(count: int, name: str) -> None:
+    if type(count) is not int or count < 0:
+        raise Invalid(f"{name} is a whole number and cannot be negative; send zero or more")
 
 
 def _admit_end(part: Turns, _: Payload) -> None:
@@ -253,6 +262,7 @@ _ADMIT: Final[dict[type[Payload], Callable[[Turns, Any], None]]] = {
     TurnInterrupted: _admit_end,
     TurnRolledBack: _admit_end,
     Message: _admit_message,
+    Compacted: _admit_compaction,
 }
 
 
@@ -263,8 +273,8 @@ def _open(part: Turns) -> OpenTurn:
 
 
 def _named(call: str) -> None:
-    if not call:
-        raise Invalid("a tool event needs the id of its call; set call=")
+    if type(call) is not str or not call:
+        raise Invalid("a tool event needs the id of its call; set call= to a text")
 
 
 def interrupt(part: Turns, reason: str, text: str = "") -> TurnInterrupted | None:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Final
 
 import apsw
@@ -30,10 +31,15 @@ APPLICATION_ID: Final = 0x70657264
 OLDEST_SQLITE: Final = (3, 51, 3)
 PAGE_SIZE: Final = 16384
 BUSY_SECONDS: Final = 60
+FIRST_WAIT: Final = 0.0001
+LONGEST_WAIT: Final = 0.005
+MAX_TRIES: Final = int(BUSY_SECONDS / LONGEST_WAIT)
 CACHE_KIB: Final = 16_384
 WAL_PAGES: Final = 1000
 FORMAT: Final = sql.migrations()[-1][0]
 
+_CLOSED_GATE: Final = Lock()
+_CLOSED_GATE.acquire()
 _FSYNC_FAILED: Final = frozenset({apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC})
 
 
@@ -48,6 +54,16 @@ def check_sqlite(version: str | None = None) -> None:
         )
 
 
+def patience(tries: int) -> bool:
+    """Wait for another process to let go of the file: a commit takes a fraction of a millisecond, so look again soon,
+    less often the longer it takes. False when it has taken too long.
+    """
+    if tries >= MAX_TRIES:
+        return False
+    _CLOSED_GATE.acquire(timeout=min(FIRST_WAIT * (1 + tries), LONGEST_WAIT))
+    return True
+
+
 def connect(path: str, *, writable: bool) -> apsw.Connection:
     """A connection with the settings every one of ours has. The file must exist unless writable."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE if writable else apsw.SQLITE_OPEN_READONLY
@@ -56,7 +72,7 @@ def connect(path: str, *, writable: bool) -> apsw.Connection:
         escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         name, flags = f"file:{escaped}?immutable=1", flags | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=200)
-    connection.set_busy_timeout(BUSY_SECONDS * 1000)
+    connection.set_busy_handler(patience)
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     if writable:
         connection.execute("PRAGMA synchronous = FULL")

@@ -1,7 +1,8 @@
 """One writer with group commit: whatever waits together is committed together, by one fsync.
 
 Every write is an operation, a function of the connection. Threads that block become the writer in turn and commit
-all that has queued up meanwhile; tasks hand their operation to a thread that does the same. An operation that
+all that has queued up meanwhile; tasks hand their operation to a thread that does the same, once every task that
+could run in this turn of their event loop has run. An operation that
 refuses (a conflict, an exhausted budget) fails alone; an engine error fails its whole batch, since none of it is on
 disk. After a failed fsync nothing more is written until the file has been reopened and checkpointed (R3).
 """
@@ -17,7 +18,7 @@ from perdure.core.errors import PerdureError, StoreClosed, StorePoisoned
 from perdure.ports.store import KeyTaken
 from perdure.stores.sqlite.connection import connect, translate
 from perdure.stores.sqlite.sql import QUERIES, Asks
-from perdure.waiting import Ticket, blocking, deliver_all
+from perdure.waiting import Gathering, Ticket, blocking, deliver_all
 
 MAX_BATCH: Final = 256
 MAX_STIRRED: Final = 100_000
@@ -66,6 +67,7 @@ class Writer:
         self._closed = False
         self._thread: Thread | None = None
         self._work = Semaphore(0)
+        self._gathering = Gathering()
 
     def submit(self, operation: Operation, *, guarded: bool = False) -> Ticket[Any]:
         """Queue an operation; its ticket is delivered once the disk has it.
@@ -82,7 +84,7 @@ class Writer:
                     self._commit_batch(ticket)
         else:
             self._start()
-            self._work.release()
+            self._gathering(self._work.release)
         return ticket
 
     def _start(self) -> None:
