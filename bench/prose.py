@@ -26,8 +26,8 @@ on a slow disk it is the number of commits per turn.
   with `json.loads`, and the bare select is listed beside it. *(d)*: one commit for {sessions} such inserts.
   *raw* is the same with msgspec as the encoder, shown for comparison without a target.
 - *perdure*: one `append` of four events (turn started with the question, tool asked, tool finished, turn
-  finished with the answer), hashed into the session's chain. With {sessions} sessions at once, each appends its turns one
-  after the other, all in one event loop.
+  finished with the answer), hashed into the session's chain. With {sessions} sessions at once, each appends its
+  turns one after the other, all in one event loop.
 - *openai*: `SQLiteSession.add_items` with four items, once per turn.
 - *langgraph*: `SqliteSaver.put_writes` and `put` of a checkpoint whose `messages` channel holds everything
   so far as message objects; one step per turn, measured over {graph_steps} steps around step {graph_step}.

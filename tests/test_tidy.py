@@ -33,9 +33,7 @@ BROAD_EXCEPTS: dict[str, str] = {
 
 # Spelled in halves, so that this file passes its own test.
 FORBIDDEN_TEXT = {
-    "a path of somebody's machine": re.compile(
-        r"(?<![\w.])/(?:" + "work|home|root|Users" + r")/\w|/tmp/" + "spine"
-    ),
+    "a path of somebody's machine": re.compile(r"(?<![\w.])/(?:" + "work|home|root|Users" + r")/\w|/tmp/" + "spine"),
     "a word about how the text came to be": re.compile("sub" + "-?agent", re.IGNORECASE),
     "a number in somebody's tracker": re.compile(r"\bissue " + r"#", re.IGNORECASE),
     "the name of a package host": re.compile("pypi" + r"\.org|python" + r"hosted\.", re.IGNORECASE),
@@ -71,11 +69,7 @@ def assigned(node: ast.stmt) -> list[str]:
 def exported(tree: ast.Module) -> list[str] | None:
     """The literal `__all__` of a module, or None where it has none."""
     for node in tree.body:
-        if (
-            isinstance(node, ast.Assign | ast.AnnAssign)
-            and "__all__" in assigned(node)
-            and node.value is not None
-        ):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and "__all__" in assigned(node) and node.value is not None:
             return list(ast.literal_eval(node.value))
     return None
 
@@ -162,8 +156,7 @@ def catches_everything(handler: ast.ExceptHandler) -> bool:
     """Bare, `Exception` or `BaseException`, unless it ends by raising the same again."""
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     broad = any(
-        kind is None or (isinstance(kind, ast.Name) and kind.id in {"Exception", "BaseException"})
-        for kind in kinds
+        kind is None or (isinstance(kind, ast.Name) and kind.id in {"Exception", "BaseException"}) for kind in kinds
     )
     last = handler.body[-1]
     return broad and not (isinstance(last, ast.Raise) and last.exc is None)
@@ -179,9 +172,7 @@ def broad_excepts() -> list[tuple[str, int]]:
 
 def test_only_an_edge_catches_everything() -> None:
     assert [
-        f"{path}:{line}"
-        for path, line in broad_excepts()
-        if not path.startswith("edge/") and path not in BROAD_EXCEPTS
+        f"{path}:{line}" for path, line in broad_excepts() if not path.startswith("edge/") and path not in BROAD_EXCEPTS
     ] == []
 
 
@@ -199,8 +190,7 @@ def contract_subclasses() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
                 bases = {
-                    base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
-                    for base in node.bases
+                    base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases
                 }
                 if "StoreContract" in bases:
                     names.add(node.name.lower())
@@ -260,15 +250,9 @@ def test_every_lock_answers_its_input_and_is_hashed(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
     pins = dict(re.findall(r"^([\w.\[\]-]+)==(\S+)", text, re.MULTILINE))
     locked = {canonicalize_name(pin.partition("[")[0]): version for pin, version in pins.items()}
-    stale = [
-        str(need)
-        for need in asked(name)
-        if locked.get(canonicalize_name(need.name), "0") not in need.specifier
-    ]
+    stale = [str(need) for need in asked(name) if locked.get(canonicalize_name(need.name), "0") not in need.specifier]
     assert stale == [], "run `make lock`"
-    unhashed = [
-        line for line in re.findall(r"^[\w.\[\]-]+==.*", text, re.MULTILINE) if not line.endswith("\\")
-    ]
+    unhashed = [line for line in re.findall(r"^[\w.\[\]-]+==.*", text, re.MULTILINE) if not line.endswith("\\")]
     assert unhashed == []
     assert "://" not in text
 

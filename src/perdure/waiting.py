@@ -238,7 +238,7 @@ class Gathering:
         self._asked: WeakSet[Any] = WeakSet()
 
     def __call__(self, callback: Callable[[], None]) -> None:
-        import asyncio  # noqa: PLC0415 - only async users pay for it
+        import asyncio
 
         loop = asyncio.get_running_loop()
         if loop not in self._asked:

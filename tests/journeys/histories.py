@@ -11,20 +11,24 @@ from perdure.core.session.state import BLANK, State, to_bytes
 
 
 class Fact:
-    """One event as it was first seen. Sessions that share a stretch of a log share its facts."""
+    """One event as it was first seen. Sessions that share a stretch of a log share its facts; `rows` is the session in
+    whose rows they lie: the one that wrote them, or one that took copies over.
+    """
 
     def __init__(self, event: Event) -> None:
         self.kind = event.kind
         self.owner = event.session
+        self.rows: str = event.session
         self.digest = event.digest
         self.data = event.entry.data
         self.envelope = (event.id, event.at, event.actor, event.agent, event.child_agent, event.target, event.turn)
         self.redacted = event.redacted
 
-    def copy(self) -> "Fact":
-        """The same, for a session that has rows of its own."""
+    def copy(self, rows: str) -> "Fact":
+        """The same, in the rows of a session that has its own copy."""
         made = Fact.__new__(Fact)
         made.__dict__.update(self.__dict__)
+        made.rows = rows
         return made
 
 
@@ -64,9 +68,9 @@ class History:
         """What a branch at this version starts from."""
         return History(self.facts[: at - self.anchor], self.anchor, self.start)
 
-    def copy(self) -> "History":
-        """What another store holds of it: the log, but no checkpoints."""
-        return History([fact.copy() for fact in self.facts], self.anchor, self.start)
+    def copy(self, rows: str) -> "History":
+        """What a store it is imported into holds of it: the log in its own rows, but no checkpoints."""
+        return History([fact.copy(rows) for fact in self.facts], self.anchor, self.start)
 
     def see(self, events: list[Event]) -> None:
         """Take over new events."""
@@ -87,6 +91,19 @@ class History:
     def prune(self, upto: int, start: bytes) -> None:
         self.facts = self.facts[upto - self.anchor :]
         self.anchor, self.start = upto, start
+
+
+def hand_over(erased: str, living: dict[str, History]) -> None:
+    """When a session is erased, a log that needs its rows has copies of them in the rows it goes on in."""
+    copies: dict[tuple[str, int], Fact] = {}
+    for history in living.values():
+        leaning = [index for index, fact in enumerate(history.facts) if fact.rows == erased]
+        if not leaning:
+            continue
+        heir = history.facts[leaning[-1] + 1].rows
+        for index in leaning:
+            place = (heir, history.anchor + index + 1)
+            history.facts[index] = copies.setdefault(place, history.facts[index].copy(heir))
 
 
 def compare_events(history: History, events: list[Event]) -> None:

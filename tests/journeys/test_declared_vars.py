@@ -110,10 +110,12 @@ async def test_what_does_not_fit_the_model_says_where(db: Any) -> None:
     session = await db.create(vars={"title": 5})
     with pytest.raises(SchemaError, match="title"):
         await session.vars(trip)
+    session = await db.create()
     with pytest.raises(SchemaError, match="pass a TripStruct"):
         await session.set_vars({"title": "x"}, trip)
     with pytest.raises(Invalid, match="title"):
-        await (await db.create()).set_vars(TripStruct(title=float("nan")), trip)  # type: ignore[arg-type]
+        await session.set_vars(TripStruct(title=float("nan")), trip)  # type: ignore[arg-type]
+    assert (await session.state()).vars.document == {}
 
 
 class Old(msgspec.Struct):

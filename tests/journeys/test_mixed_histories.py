@@ -23,7 +23,7 @@ from perdure.core.session.kinds import KINDS
 from perdure.core.session.state import to_bytes
 from perdure.testing import FixedAmbient
 from tests.core.session.plain_values import similar_documents
-from tests.journeys.histories import History, examine, states_of
+from tests.journeys.histories import History, examine, hand_over, states_of
 
 LONG = bool(os.environ.get("PERDURE_LONG"))
 DAY = 86_400.0
@@ -231,7 +231,7 @@ class MixedHistories(RuleBasedStateMachine):
         own = [
             version
             for version in range(history.anchor + 1, history.version + 1)
-            if history.fact(version).owner == session.id and KINDS[history.fact(version).kind].redactable
+            if history.fact(version).rows == session.id and KINDS[history.fact(version).kind].redactable
         ]
         if own:
             wanted = {own[which % len(own)], own[-1]} if more else {own[which % len(own)]}
@@ -262,6 +262,7 @@ class MixedHistories(RuleBasedStateMachine):
         if len(self.living) > 1:
             session.erase()
             del self.living[session.id]
+            hand_over(session.id, self.living)
             for name, history in self.living.items():
                 self.catch_up(self.db.session(name), history)
 
@@ -269,12 +270,12 @@ class MixedHistories(RuleBasedStateMachine):
     def export(self, choice: int) -> None:
         session, history = self.pick(choice)
         lines = session.export()
-        self.exports[session.id] = (lines, history.copy())
+        self.exports[session.id] = (lines, history.copy(session.id))
         if session.id in self.elsewhere:
             self.other.session(session.id).erase()
         made = self.other.import_jsonl(lines)
         assert made.id == session.id
-        self.elsewhere[made.id] = history.copy()
+        self.elsewhere[made.id] = history.copy(made.id)
         examine(self.elsewhere[made.id], made, self.ambient.now(), versions=[history.version])
 
     @precondition(lambda self: self.exports)
@@ -284,7 +285,7 @@ class MixedHistories(RuleBasedStateMachine):
         lines, history = self.exports[name]
         if name not in self.living and len(self.living) < 8:
             made = self.db.import_jsonl(lines)
-            self.take_over(made, history.copy())
+            self.take_over(made, history.copy(made.id))
         elif name in self.living and history.version == self.living[name].version:
             self.db.import_jsonl(lines)
             self.catch_up(self.db.session(name), self.living[name])
