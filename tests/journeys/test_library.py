@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import perdure
 from perdure import Adaptive, CheckpointPolicy, Config, SnapshotPolicy
 from perdure import events as ev
 from perdure.core.errors import (
@@ -30,6 +31,7 @@ from perdure.core.errors import (
 )
 from perdure.core.session.state import to_bytes
 from perdure.testing import FixedAmbient
+from tests.journeys.both import Awaited
 
 Opens = Callable[..., Awaitable[Any]]
 
@@ -491,11 +493,27 @@ async def test_a_cursor_fits_only_the_query_that_made_it(db: Any, ambient: Fixed
             await db.find(owner="ana", cursor=wrong)
 
 
-async def test_tenants_do_not_see_each_other_in_lists(opens: Opens) -> None:
-    await (await opens(tenant="a")).create("of a")
-    other = await opens(tenant="b")
-    await other.create("of b")
-    assert [row.title for row in (await other.find()).items] == ["of b"]
+async def test_another_tenants_session_is_not_there(opens: Opens) -> None:
+    ours, theirs = await opens(tenant="a"), await opens(tenant="b")
+    session = await ours.create("of a", key="k", vars={"a": 1})
+    checkpoint = await session.checkpoint()
+    other = await theirs.create("of b", key="k")
+    assert other.id != session.id
+    assert [row.title for row in (await theirs.find()).items] == ["of b"]
+    assert await theirs.count(parent=session.id) == 0
+    with pytest.raises(NotFound):
+        await theirs.session(session.id)
+    acts: list[Callable[[], Awaitable[Any]]] = [
+        lambda: other.restore(checkpoint.id),
+        lambda: other.resume(checkpoint.id),
+        lambda: other.pin(checkpoint.id),
+        lambda: other.drop_checkpoint(checkpoint.id),
+    ]
+    for act in acts:
+        with pytest.raises(NotFound, match="no checkpoint"):
+            await act()
+    assert (await session.verify()).ok
+    assert len(await session.checkpoints()) == 1
 
 
 # ── life ──────────────────────────────────────────────────────────────────────────────────────────
@@ -1086,3 +1104,32 @@ async def test_a_key_in_flight_is_refused_and_a_finished_one_is_repeated(opens: 
     assert all(isinstance(outcome, int | KeyInFlight) for outcome in outcomes)
     assert await session.append(said("pay"), key="k") == 3
     assert await texts(session) == ["pay"]
+
+
+async def test_a_handle_on_another_tenants_id_can_do_nothing(opens: Opens) -> None:
+    session = await (await opens(tenant="a")).create(vars={"a": 1})
+    await session.append(said())
+    theirs = await (await opens(tenant="b")).create()
+    foreign = on(theirs, session.id)
+    acts: list[Callable[[], Awaitable[Any]]] = [
+        *(getattr(foreign, name) for name in ("info", "events", "state", "turns", "branch", "suspend", "checkpoints")),
+        *(getattr(foreign, name) for name in ("checkpoint", "erase", "export", "verify", "recover")),
+        lambda: foreign.append(said()),
+        lambda: foreign.redact(3),
+        lambda: foreign.prune(2),
+        lambda: theirs.merge(foreign),
+    ]
+    for act in acts:
+        with pytest.raises(NotFound, match="no session"):
+            await act()
+    assert (await session.verify()).ok
+    assert len(await session.events()) == 4
+
+
+def on(session: Any, name: str) -> Any:
+    """A handle on any id with the powers of another one, past the check that opening makes."""
+    if isinstance(session, Awaited):
+        return Awaited(on(session._behind, name))
+    if isinstance(session, perdure.Session):
+        return perdure.Session(on(session._behind, name))
+    return perdure.AsyncSession(session._services, name)  # type: ignore[arg-type]

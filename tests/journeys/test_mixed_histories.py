@@ -352,6 +352,6 @@ def at_most(examples: int, steps: int) -> settings:
 
 
 TestMixedHistories = MixedHistories.TestCase
-TestMixedHistories.settings = at_most(15, 30)
+TestMixedHistories.settings = at_most(60, 40)
 TestMixedVolatileHistories = MixedVolatileHistories.TestCase
-TestMixedVolatileHistories.settings = at_most(40, 30)
+TestMixedVolatileHistories.settings = at_most(150, 40)

@@ -348,3 +348,32 @@ async def test_no_byte_of_a_pruned_prefix_stays_in_the_file(opens: Opens, tmp_pa
     await (await db.session(session.id)).prune(4)
     await db.close()
     assert not in_file(tmp_path, SECRET[64:80])
+
+
+async def test_redacting_part_of_an_append_leaves_every_checkpoint_whole(db: Any) -> None:
+    session = await db.create(config=Config(checkpoints=CheckpointPolicy(pre_mutation=True)))
+    await session.append([said("a"), said("b")])
+    early = await session.branch(at=2)
+    for handle in (early, session):
+        await handle.write_scratchpad("x")
+        await handle.append(said("c"))
+        await handle.write_scratchpad("y")
+    await session.redact(4)
+    for handle in (early, session):
+        for item in await handle.checkpoints():
+            restored = await handle.restore(item.id)
+            assert (restored.rebuilt, to_bytes(restored.state)) == (
+                False,
+                to_bytes(await handle.state(at=item.version)),
+            )
+
+
+async def test_what_began_and_ended_a_turn_can_be_redacted_and_the_turn_stays(db: Any) -> None:
+    session = await db.create()
+    await session.append([ev.TurnStarted(content=f"my {WORD}"), ev.TurnFinished(content=WORD, tokens_in=3)])
+    assert await db.count(text=WORD) == 1
+    await session.redact([3, 4])
+    assert await db.count(text=WORD) == 0
+    (turn,) = await session.turns()
+    assert (turn.number, turn.status, [message.content for message in turn.messages]) == (1, "finished", [])
+    assert (await session.info()).open_turn is None

@@ -8,9 +8,10 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from perdure.compose import embedded
+from perdure.core.session.declared import Declared
 from perdure.edge.library import AsyncPerdure
 from perdure.edge.session import AsyncSession
 from perdure.edge.turn import AsyncTurn
@@ -113,6 +114,14 @@ class Session(_Blocking):
         """Changes of this session as they are committed, by anyone."""
         return _each(self._behind.watch(after))
 
+    @overload
+    def vars(self) -> dict[str, Any]: ...
+    @overload
+    def vars(self, declared: Declared[R]) -> R: ...
+    def vars(self, declared: Declared[Any] | None = None) -> Any:
+        """The application's own state: the plain document, or the type it declared, migrated if it is older."""
+        return drive(self._behind.vars() if declared is None else self._behind.vars(declared))
+
     def diff(self, other: "Session | int", *, version: int | None = None) -> Any:
         """What leads from this session's vars and scratchpads to another's, or from a version to the present one."""
         behind = other._behind if isinstance(other, Session) else other
@@ -131,7 +140,6 @@ class Session(_Blocking):
     tail = blocking(AsyncSession.tail)
     append = blocking(AsyncSession.append)
     configure = blocking(AsyncSession.configure)
-    vars = blocking(AsyncSession.vars)
     set_vars = blocking(AsyncSession.set_vars)
     patch_vars = blocking(AsyncSession.patch_vars)
     scratchpad = blocking(AsyncSession.scratchpad)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from perdure.compose import Services
 from perdure.core.errors import Invalid, VersionConflict
@@ -19,6 +19,7 @@ from perdure.core.session.scratchpad import Pad
 from perdure.core.session.state import State
 from perdure.core.session.tails import DEFAULT_DEPTH, tail
 from perdure.core.session.transcript import Turn, turns_of
+from perdure.core.session.values import clone
 from perdure.edge.files import DiskFiles
 from perdure.edge.given import config_of, document_of, number_of, text_of, texts_of
 from perdure.edge.turn import AsyncTurn
@@ -139,9 +140,17 @@ class AsyncSession:
         )
         return (await self._services.sessions.handle(self.id, command, expected=expected)).version
 
-    async def vars(self, declared: Declared[T]) -> T:
-        """The application's own state, as the type it declared, migrated if it is older."""
+    @overload
+    async def vars(self) -> dict[str, Any]: ...
+    @overload
+    async def vars(self, declared: Declared[T]) -> T: ...
+    async def vars(self, declared: Declared[Any] | None = None) -> Any:
+        """The application's own state: the plain document, or the type it declared, migrated if it is older."""
         found = (await self._state()).vars
+        if declared is None:
+            return clone(found.document)
+        if not isinstance(declared, Declared):
+            raise Invalid("vars takes what perdure.declare made of your model")
         return declared.load(found.document, found.schema_version or None)
 
     async def set_vars(self, value: Any, declared: Declared[Any] | None = None, *, expected: int | None = None) -> int:
@@ -332,9 +341,9 @@ class AsyncSession:
             raise Invalid(f"merge another session, not {source!r:.80}")
         return await self._services.merging.merge(self.id, source.id, policy, summary)
 
-    async def resolve(self, conflict: str, choices: dict[str, Any]) -> "MergeReport":
+    async def resolve(self, conflict: str, choices: dict[str, Any], *, summary: str | None = None) -> "MergeReport":
         """Settle a conflict a merge left: for each path `ours`, `theirs`, `base`, or a value."""
-        return await self._services.merging.resolve(self.id, conflict, choices)
+        return await self._services.merging.resolve(self.id, conflict, choices, summary)
 
     # ── taking away, proving, moving ──
 

@@ -4,6 +4,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from perdure.compose import Services
+from perdure.core.errors import TurnRefused
 from perdure.core.session import commands as do
 from perdure.core.session.event import Draft, Payload
 from perdure.core.session.ids import SessionId
@@ -20,9 +21,12 @@ class AsyncTurn:
         self._model = model
         self._agent = agent
         self._tokens = (0, 0)
+        self._over = False
         self.number = 0
 
     async def _append(self, *payloads: Payload) -> int:
+        if self._over:
+            raise TurnRefused(f"turn {self.number} is over; begin another one", turn=self.number)
         drafts = tuple(Draft(item, agent=self._agent) for item in payloads)
         outcome = await self._services.sessions.handle(self._session, do.Append(drafts=drafts))
         self.number = outcome.events[0].turn or self.number if outcome.events else self.number
@@ -38,10 +42,16 @@ class AsyncTurn:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            await self._append(TurnFinished(tokens_in=self._tokens[0], tokens_out=self._tokens[1]))
-        else:
-            await self._services.lifecycle.recover(self._session, reason=kind.__name__)
+        try:
+            if kind is None:
+                await self._append(TurnFinished(tokens_in=self._tokens[0], tokens_out=self._tokens[1]))
+            else:
+                await self._services.lifecycle.recover(self._session, reason=kind.__name__)
+        except TurnRefused as unanswered:
+            await self._services.lifecycle.recover(self._session, reason=unanswered.code)
+            raise
+        finally:
+            self._over = True
 
     async def say(self, role: str, content: Any) -> int:
         """A message of any role; the version it got."""

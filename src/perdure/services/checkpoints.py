@@ -73,10 +73,7 @@ class Checkpoints:
 
     async def get(self, checkpoint: str) -> tuple[SessionId, Checkpoint]:
         """One checkpoint by id; `CheckpointExpired` or `NotFound` when it cannot be used."""
-        found = await self._store.checkpoint(checkpoint)
-        if found is None:
-            raise NotFound(f"no checkpoint {checkpoint}; list them with checkpoints()", checkpoint=checkpoint)
-        session, item = found
+        session, item = await self._find(checkpoint)
         if expired(item, self._sessions.ambient.now()):
             raise CheckpointExpired(
                 f"checkpoint {checkpoint} has expired; branch at version {item.version} instead",
@@ -87,10 +84,11 @@ class Checkpoints:
 
     async def pin(self, checkpoint: str, pinned: bool = True) -> CheckpointInfo:
         """Keep a checkpoint for as long as its session lives, or no longer."""
-        session, item = await self.get(checkpoint)
-        changed = msgspec.structs.replace(item, pinned=pinned)
+        session, changed = await self.get(checkpoint)
 
         async def carry(_: Loaded) -> Extra:
+            nonlocal changed  # read once the state is known, so that nothing that was redacted since comes back
+            changed = msgspec.structs.replace((await self.get(checkpoint))[1], pinned=pinned)
             return Extra(checkpoints=(changed,))
 
         await self._sessions.handle(session, do.PinCheckpoint(id=checkpoint, pinned=pinned), extra=carry)
@@ -98,10 +96,18 @@ class Checkpoints:
 
     async def drop(self, checkpoint: str) -> None:
         """Make a checkpoint's id unusable now."""
+        await self._expire((await self._find(checkpoint))[0], {checkpoint})
+
+    async def _find(self, checkpoint: str) -> tuple[SessionId, Checkpoint]:
+        """One checkpoint by id, also an expired one; `NotFound` when it is gone or another tenant's."""
         found = await self._store.checkpoint(checkpoint)
-        if found is None:
-            raise NotFound(f"no checkpoint {checkpoint}; list them with checkpoints()", checkpoint=checkpoint)
-        await self._expire(found[0], {checkpoint})
+        try:
+            if found is not None:
+                await self._sessions.log.head(found[0])
+                return found
+        except NotFound:
+            pass
+        raise NotFound(f"no checkpoint {checkpoint}; look at the session's checkpoints", checkpoint=checkpoint)
 
     async def expire_due(self, session: SessionId) -> int:
         """Drop what has expired; how many that were."""
@@ -113,12 +119,12 @@ class Checkpoints:
 
     async def _expire(self, session: SessionId, ids: set[str]) -> None:
         """Drop rows; a delta whose base goes becomes full in the same append."""
-        kept = await self._store.checkpoints(session)
-        gone = {item.seq for item in kept if item.id in ids}
-        orphans = [item for item in kept if item.id not in ids and item.base in gone]
-        full = tuple([await self._as_full(session, item, kept) for item in orphans])
 
         async def carry(_: Loaded) -> Extra:
+            kept = await self._store.checkpoints(session)
+            gone = {item.seq for item in kept if item.id in ids}
+            orphans = [item for item in kept if item.id not in ids and item.base in gone]
+            full = tuple([await self._as_full(session, item, kept) for item in orphans])
             return Extra(checkpoints=full, dropped_checkpoints=tuple(ids))
 
         await self._sessions.handle(session, do.ExpireCheckpoints(ids=tuple(sorted(ids))), extra=carry)

@@ -85,31 +85,35 @@ class Erasure:
         command = do.Redact(versions=tuple(sorted(wanted)), reason=reason)
         for _ in range(ROUNDS):
             try:
-                outcome, noted = await self._redact(session, wanted, command)
+                outcome, noted, since = await self._redact(session, wanted, command)
             except VersionConflict:  # a branch went on meanwhile
                 continue
             self._sessions.loader.forget()
             for each in set(await self._sharing(session, wanted)) - noted:  # branched while we were at it
                 await self._sessions.handle(each, command)
             for each in (session, *[head.row.session for head in await self._store.dependents(session)]):
-                await self._checkpoints.rebuild(each, min(wanted))
+                await self._checkpoints.rebuild(each, since)
             return outcome
         raise VersionConflict(f"the branches of session {session} keep changing; try again", session=session)
 
     async def _redact(
         self, session: SessionId, wanted: frozenset[int], command: do.Redact
-    ) -> tuple[Outcome, set[SessionId]]:
-        """Rewrite the records and note it, here and in every branch, in one append; who noted it."""
-        noted = {session}
+    ) -> tuple[Outcome, set[SessionId], int]:
+        """Rewrite the records and note it, here and in every branch, in one append; who noted it, and from which
+        version on the store forgot what it had kept beside the log.
+        """
+        noted, since = {session}, min(wanted, default=0)
 
         async def carry(_: Loaded) -> Extra:
+            nonlocal since
             rewrites = tuple(await self._redacted(session, wanted))
+            since = min(record.first for record in rewrites)
             sharing = await self._sharing(session, wanted)
             others = tuple([await self._sessions.prepared(each, command) for each in sharing])
             noted.update(sharing)
             return Extra(rewrites=rewrites, others=others)
 
-        return await self._sessions.handle(session, command, extra=carry), noted
+        return await self._sessions.handle(session, command, extra=carry), noted, since
 
     async def _sharing(self, session: SessionId, wanted: frozenset[int]) -> list[SessionId]:
         """The sessions whose log shows one of these versions of this one's rows."""

@@ -48,8 +48,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 class Loader:
     """Sessions as they stand, with a bounded cache of the ones in use."""
 
-    def __init__(self, store: Store, ambient: Ambient, policy: SnapshotPolicy) -> None:
-        self.log = Log(store)
+    def __init__(self, store: Store, ambient: Ambient, policy: SnapshotPolicy, tenant: str) -> None:
+        self.log = Log(store, tenant)
         self._store = store
         self._ambient = ambient
         self._policy = policy

@@ -49,14 +49,15 @@ def stretches(head: Head) -> list[Stretch]:
 class Log:
     """Verified reading of session logs from a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, tenant: str) -> None:
         self._store = store
+        self._tenant = tenant
 
     async def head(self, session: SessionId) -> Head:
-        """Where a session stands, or `NotFound`."""
+        """Where a session stands, or `NotFound`; so is another tenant's."""
         found = await self._store.head(session)
-        if found is None:
-            raise NotFound(f"no session {session}; list them with find", session=session)
+        if found is None or found.row.tenant != self._tenant:
+            raise NotFound(f"no session {session} here; find lists those there are", session=session)
         return found
 
     async def pages(self, head: Head, after: int = 0, upto: int | None = None) -> AsyncIterator[list[Event]]:

@@ -46,14 +46,20 @@ class Merging:
     async def merge(
         self, session: SessionId, source: SessionId, policy: str = "escalate", summary: str | None = None
     ) -> MergeReport:
-        """Take over another session's vars and scratchpads; its turns stay where they are, linked."""
+        """Take over another session's vars and scratchpads; its turns stay where they are, linked.
+
+        What was merged from it before counts as common, so merging again takes over only what is new.
+        """
         if session == source:
             raise Invalid("a session cannot be merged with itself", session=session)
         mine, other = await self._sessions.log.head(session), await self._sessions.log.head(source)
         ours = (await self._sessions.loader.load(session)).state
         theirs = (await self._sessions.loader.load(source)).state
         base_version = common_version(mine, other)
-        base = await self._base(theirs, session, base_version)
+        before = ours.links.merged.get(source, 0)
+        if before == theirs.version and summary is None:
+            return _nothing_new(session, source, ours.version, base_version)
+        base = await self._base(theirs, session, base_version, before)
         merged = merges.merge(base, content_of(ours), content_of(theirs), _policy(policy, mine, other))
         conflict_id = self._sessions.fresh_id() if merged.conflicts else ""
         command = _command(merged, theirs, base_version, policy)
@@ -69,8 +75,12 @@ class Merging:
             conflict_id=conflict_id or None,
         )
 
-    async def _base(self, theirs: State, session: SessionId, version: int) -> dict[str, Any]:
-        """The common ancestor's content; a branch that left `vars` behind has none of them in common."""
+    async def _base(self, theirs: State, session: SessionId, version: int, before: int) -> dict[str, Any]:
+        """The content both have in common: the source's when it was last merged, else the common ancestor's; a branch
+        that left `vars` behind has none of them in common.
+        """
+        if before:
+            return content_of(await self._sessions.loader.state_at(SessionId(theirs.session), before))
         if version == 0:
             return content_of(states.BLANK)
         base = content_of(await self._sessions.loader.state_at(session, version))
@@ -79,7 +89,9 @@ class Merging:
             base["vars"] = {}
         return base
 
-    async def resolve(self, session: SessionId, conflict: str, choices: dict[str, Any]) -> MergeReport:
+    async def resolve(
+        self, session: SessionId, conflict: str, choices: dict[str, Any], summary: str | None = None
+    ) -> MergeReport:
         """Settle a pending conflict: for each path `ours`, `theirs`, `base`, or a value of one's own."""
         state = (await self._sessions.loader.load(session)).state
         pending = state.links.conflicts.get(conflict)
@@ -96,6 +108,7 @@ class Merging:
             document=content["vars"],
             pads=content["scratchpads"],
             settles=conflict,
+            summary=summary,
         )
         outcome = await self._sessions.handle(session, command, expected=state.version)
         return MergeReport(
@@ -105,6 +118,10 @@ class Merging:
             version=outcome.version,
             base_version=pending.base_version,
         )
+
+
+def _nothing_new(session: SessionId, source: SessionId, version: int, base: int) -> MergeReport:
+    return MergeReport(session=session, source=source, merged=True, version=version, base_version=base)
 
 
 def content_of(state: State) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Sessions:
         self.store = store
         self.ambient = ambient
         self.identity = identity
-        self.loader = Loader(store, ambient, snapshots)
+        self.loader = Loader(store, ambient, snapshots, identity.tenant)
         self.log = self.loader.log
         self._fresh_id = fresh_id
         self._lanes: dict[SessionId, Lane] = {}
@@ -329,7 +329,9 @@ class Sessions:
         if type(key) is not str or not 0 < len(key) <= MAX_KEY:
             raise Invalid(f"an idempotency key is a text of 1 to {MAX_KEY} characters, not {key!r:.80}")
         check(key)
-        return KeyUse(principal=self.identity.actor, session=session, key=key, fingerprint=fingerprint(asked))
+        # The length tells where the tenant ends, so that no two pairs of names are one principal.
+        principal = f"{len(self.identity.tenant)}:{self.identity.tenant}:{self.identity.actor}"
+        return KeyUse(principal=principal, session=session, key=key, fingerprint=fingerprint(asked))
 
     async def _repeated(self, use: KeyUse) -> Outcome | None:
         found = await self.store.remembered(use)

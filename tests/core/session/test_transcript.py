@@ -146,3 +146,13 @@ def test_every_event_of_a_turn_is_in_that_turn_and_no_other(drawn: list[Any]) ->
         assert {call.call for call in turn.calls} == set(asked)
         assert set(finished) <= set(asked)
         assert turn.status != "finished" or all(call.done for call in turn.calls)
+
+
+def test_a_turn_may_carry_its_first_and_last_message() -> None:
+    book = conversation((TurnStarted(content="hello"), said("hm", "assistant"), TurnFinished(content="hi")))
+    (turn,) = turns_of(book.events)
+    assert [(message.role, message.content) for message in turn.messages] == [
+        ("user", "hello"),
+        ("assistant", "hm"),
+        ("assistant", "hi"),
+    ]

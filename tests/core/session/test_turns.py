@@ -26,6 +26,7 @@ from perdure.core.session.turns import (
     evolve,
     follow,
     interrupt,
+    said,
 )
 from tests.core.session.logbook import NOON, event_of
 
@@ -207,3 +208,42 @@ def test_folding_takes_the_call_from_the_envelope_so_that_redacted_pairs_still_m
 @pytest.mark.parametrize("payload", [ToolAsked(call="c"), ToolStarted(call="c"), ToolFinished(call="c")])
 def test_a_tool_event_outside_any_turn_folds_into_nothing(payload: Payload) -> None:
     assert evolve(Turns(), event_of(payload)) == Turns()
+
+
+# ── turns that carry their first and last message ─────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (Message(role="tool", content=1), Message(role="tool", content=1)),
+        (TurnStarted(content="hello"), Message(role="user", content="hello")),
+        (TurnStarted(role="system", content=["wake"]), Message(role="system", content=["wake"])),
+        (TurnStarted(), None),
+        (TurnFinished(content="done"), Message(role="assistant", content="done")),
+        (TurnFinished(), None),
+        (ToolFinished(call="c", result="x"), None),
+    ],
+)
+def test_what_begins_or_ends_a_turn_may_say_something(payload: Payload, message: Message | None) -> None:
+    assert said(payload) == message
+
+
+def test_a_carried_message_counts_as_one() -> None:
+    part = after(TurnStarted(content="hello"), Message(role="user"), TurnFinished(content="done", tokens_in=3))
+    assert (part.messages, part.count, part.open, part.tokens_in) == (3, 1, None, 3)
+
+
+@pytest.mark.parametrize("wrong", ["many", None, 1.5, True])
+def test_counts_are_whole_numbers(wrong: Any) -> None:
+    with pytest.raises(Invalid, match="whole number"):
+        admit(after(*OPEN), TurnFinished(tokens_in=wrong))
+    with pytest.raises(Invalid, match="whole number"):
+        admit(Turns(), Compacted(upto=wrong))
+
+
+@pytest.mark.parametrize("wrong", [[1], {}, 5, None])
+def test_a_call_is_named_by_a_text(wrong: Any) -> None:
+    for payload in (ToolAsked(call=wrong), ToolStarted(call=wrong), ToolFinished(call=wrong)):
+        with pytest.raises(Invalid, match="set call="):
+            admit(after(*ASKED), payload)

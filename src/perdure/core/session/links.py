@@ -77,10 +77,11 @@ class PendingConflict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Links(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The part of the state this module keeps: links by other session, conflicts by id."""
+    """The part of the state this module keeps: links by other session, how far others were merged, conflicts by id."""
 
     others: dict[str, Relation] = {}
     merges: int = 0
+    merged: dict[str, int] = {}
     conflicts: dict[str, PendingConflict] = {}
 
 
@@ -101,7 +102,8 @@ def evolve(part: Links, event: Event) -> Links:
             )
             return replace(part, conflicts={**part.conflicts, event.target or "": pending})
         case Merged():
-            left = {name: item for name, item in part.conflicts.items() if name != data.settles}
-            return replace(part, merges=part.merges + 1, conflicts=left)
+            left = {name: item for name, item in part.conflicts.items() if item.source != data.source}
+            merged = {**part.merged, data.source: data.source_version}
+            return replace(part, merges=part.merges + 1, merged=merged, conflicts=left)
         case _:
             return part

@@ -114,7 +114,7 @@ def merge(source: str, into: str, store: str, as_json: bool, policy: str, summar
             report = target.merge(origin, policy, summary=summary)
             waiting = {"id": report.conflict_id, "conflicts": report.conflicts} if report.conflicts else None
         if waiting is not None and choose:
-            target.resolve(waiting["id"], dict(choose))
+            target.resolve(waiting["id"], dict(choose), summary=summary)
             waiting = None
         version = target.version()
     _show_merge({"from": str(origin.id), "into": str(target.id), "version": version}, waiting, as_json)

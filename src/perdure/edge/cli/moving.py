@@ -50,9 +50,15 @@ def import_file(file: str, store: str, as_json: bool) -> None:
     """
     from perdure.edge.cli import output
 
-    with opened(store, read_only=False, create=True) as db, output.progress("importing") as progress:
-        made = db.import_jsonl(_stdin_lines() if file == STDIN else file, progress=progress)
-        row = documents.row(made.info())
+    fresh = not os.path.exists(store)
+    try:
+        with opened(store, read_only=False, create=True) as db, output.progress("importing") as progress:
+            made = db.import_jsonl(_stdin_lines() if file == STDIN else file, progress=progress)
+            row = documents.row(made.info())
+    except BaseException:
+        if fresh and os.path.exists(store):
+            os.unlink(store)  # the store was made for this import alone
+        raise
     if as_json:
         documents.emit({"session": row})
     else:

@@ -16,7 +16,7 @@ import apsw
 
 from perdure.core.errors import PerdureError, StoreClosed, StorePoisoned
 from perdure.ports.store import KeyTaken
-from perdure.stores.sqlite.connection import connect, translate
+from perdure.stores.sqlite.connection import connect, patience, translate
 from perdure.stores.sqlite.sql import QUERIES, Asks
 from perdure.waiting import Gathering, Ticket, blocking, deliver_all
 
@@ -35,6 +35,8 @@ class Transaction:
         self.execute = asks.execute
         self.position = connection.last_insert_rowid
         self._stirred = stirred
+        self.destroys = False
+        """Set by operations that destroy content: the log must not keep it after the commit."""
 
     def stir(self, no: int, activity: int) -> None:
         """Keep the coarse activity of a session in step; most appends find it unchanged and pay nothing."""
@@ -51,6 +53,17 @@ class Job(NamedTuple):
     operation: Operation
     ticket: Ticket[Any]
     guarded: bool
+
+
+def _empty_log(connection: apsw.Connection) -> None:
+    """Fold the write-ahead log into the file and cut it, so that what was destroyed is not left in it. If somebody
+    reads just now it stays until the next time: nobody is made to wait.
+    """
+    connection.set_busy_handler(None)
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.set_busy_handler(patience)
 
 
 class Writer:
@@ -140,6 +153,8 @@ class Writer:
             decided = [self._run(transaction, job) for job in batch]
             connection.execute("COMMIT")
             outcomes.extend(decided)
+            if transaction.destroys:
+                _empty_log(connection)
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

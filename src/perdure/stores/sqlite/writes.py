@@ -121,6 +121,7 @@ def _store_record(tx: Transaction, no: int, commit: Commit, body: bytes) -> None
     for changed in commit.rewrites:
         _rewrite(tx, no, changed)
     if commit.rewrites:
+        tx.destroys = True
         since = min(changed.first for changed in commit.rewrites)
         tx.execute(Q["forget_snapshots"], (no, no, since))
         tx.execute(Q["blank_checkpoints"], (deflate(b""), no, no, since))
@@ -234,6 +235,7 @@ def repoint(tx: Transaction, session: SessionId, segments: tuple[Segment, ...]) 
 def prune(tx: Transaction, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot) -> None:
     """Drop records up to `upto` behind an anchor; refused while another log lives on them."""
     no = _known(tx, session)
+    tx.destroys = True
     if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
         raise PruneRefused(f"branches still share the log of {session}; erase or keep them first", session=session)
     version = tx.execute(Q["place"], (raw(session),)).fetchone()[1]
@@ -254,6 +256,7 @@ def erase(tx: Transaction, session: SessionId, at: int) -> bool:
         return False
     if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
         raise BranchRefused(f"branches still share the log of {session}; give them their copy first", session=session)
+    tx.destroys = True
     version = tx.execute(Q["place"], (raw(session),)).fetchone()[1]
     # The tombstone comes first: it takes a position above all that are about to go.
     tx.execute(Q["insert_tombstone"], (version, raw(session), at.to_bytes(8, "big")))
