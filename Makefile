@@ -65,7 +65,7 @@ check: $(READY) ## lint, format, types, import layers, tidiness: what CI asks be
 test: $(READY) ## run the tests
 	@$(VENV)/bin/python -m pytest $(ARGS)
 
-demo: $(READY) ## see a session survive a crash, in a minute
+demo: $(READY) ## see a session survive a crash, in two minutes
 	@$(VENV)/bin/perdure demo $(ARGS)
 
 bench: $(READY) $(BENCH_READY) ## measure perdure and its peers (the peers live in .venv-bench)

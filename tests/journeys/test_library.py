@@ -103,6 +103,21 @@ async def test_a_turn_whose_writer_died_is_recovered_with_its_tools_to_retry(ope
     assert await (await db.session(session.id)).recover() is None
 
 
+async def test_a_turn_left_with_a_call_unanswered_is_interrupted_and_says_so(db: Any) -> None:
+    session = await db.create()
+    turn = session.turn("go")
+    await turn.__aenter__()
+    call = await turn.ask("look")
+    with pytest.raises(TurnRefused, match=call):
+        await turn.__aexit__(None, None, None)
+    (found,) = await session.turns()
+    assert found.status == "interrupted"
+    with pytest.raises(TurnRefused, match="turn 1 is over"):
+        await turn.answer("too late")
+    async with session.turn("again"):
+        pass
+
+
 async def test_two_turns_at_once_are_refused(db: Any) -> None:
     session = await db.create()
     async with session.turn("one"):
@@ -911,6 +926,18 @@ async def test_merging_takes_what_only_one_side_changed(db: Any) -> None:
     assert (await session.state()).vars.document == {"a": 5, "b": 2, "list": [1, 2], "new": True}
     assert await session.scratchpad() == "found it"
     assert (await session.diff(branch)) != ()
+
+
+async def test_merging_again_takes_what_is_new_since_the_last_time(db: Any) -> None:
+    session = await db.create(vars={"a": 0, "b": 0})
+    branch = await session.branch()
+    for count in (1, 2):
+        await branch.patch_vars(a=count)
+        assert (await session.merge(branch)).merged
+        assert (await session.state()).vars.document == {"a": count, "b": 0}
+    await session.patch_vars(b=5)
+    await branch.patch_vars(b=6)
+    assert not (await session.merge(branch)).merged
 
 
 @pytest.mark.parametrize(("policy_name", "expected"), [("ours", 5), ("theirs", 2), ("last_writer_wins", 2)])

@@ -72,11 +72,15 @@ def mark(status: str) -> Text:
     return Text(f"{sign} {status}", style=style)
 
 
+IDS = ("session", "checkpoint")
+ID_WIDTH = 36
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, flexible: Sequence[str] = ()) -> Table:
-    """A table with a line for each row; `flexible` columns are shortened when the terminal is narrow."""
+    """A table with a line for each row; `flexible` columns are shortened when the terminal is narrow, ids never."""
     made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name in columns:
-        made.add_column(name, no_wrap=name not in flexible)
+        made.add_column(name, no_wrap=name not in flexible, min_width=ID_WIDTH if name in IDS else None)
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else _cell(cell) for cell in row))
     return made

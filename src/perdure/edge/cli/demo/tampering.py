@@ -15,7 +15,7 @@ def tampering(stage: Stage, trip: Trip, folder: str) -> None:
     import perdure
 
     stage.act(6, "One bit")
-    stage.tell("Every event is chained to the one before it, so that verifying finds what was changed, whoever did it.")
+    stage.tell("Every event is chained to the one before it, so that verifying finds what was changed in it.")
     stage.code("db.verify()")
     with perdure.open(trip.store, read_only=True) as db:
         digests = [event.digest for event in db.session(trip.session).events()]
