@@ -116,12 +116,14 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     `rewrites` replace records whose content is destroyed: in the same transaction every snapshot and checkpoint
     payload that may hold it, here or in a log that shares these rows, is forgotten (a checkpoint keeps its row, with
     an empty payload and empty digests, until it is rebuilt). `anchor` is inherited by a branch of a pruned log; its
-    snapshot comes along.
+    snapshot comes along. `expected_digest` is what the log's head must still be, where the version alone could be
+    another log's: an id may be erased and used again.
     """
 
     row: Row
     expected: int
     record: Record
+    expected_digest: bytes | None = None
     creates: bool = False
     listing: bool = True
     segments: tuple[Segment, ...] = ()
@@ -237,7 +239,9 @@ class Store(Protocol):
         ...
 
     async def adopt(self, session: SessionId, records: Sequence[Stored]) -> None:
-        """Give a session its own copies of a shared prefix; repeating it changes nothing."""
+        """Give a session its own copies of a shared prefix. Repeating it changes nothing, except that what is redacted
+        in either copy is redacted from then on; a rewrite of the original reaches its copies too.
+        """
         ...
 
     async def bring(self, head: Head, records: Iterable[Stored], snapshot: Snapshot | None) -> None:
@@ -249,16 +253,27 @@ class Store(Protocol):
         """
         ...
 
-    async def repoint(self, session: SessionId, segments: tuple[Segment, ...]) -> None:
-        """Say anew where the stretches of a session's log live."""
+    async def repoint(
+        self, session: SessionId, segments: tuple[Segment, ...], *, expected: tuple[Segment, ...] | None = None
+    ) -> None:
+        """Say anew where the stretches of a session's log live. `VersionConflict` when they are not where `expected`
+        says, or a source is gone.
+        """
         ...
 
-    async def prune(self, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot) -> None:
-        """Drop a session's records up to a version for good, behind this snapshot and anchor digest."""
+    async def prune(
+        self, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot, *, expected: bytes | None = None
+    ) -> None:
+        """Drop a session's records up to a version for good, behind this snapshot and anchor digest.
+
+        `VersionConflict` when its head is no longer the digest `expected`, or it was pruned further already.
+        """
         ...
 
-    async def erase(self, session: SessionId, at: int) -> bool:
-        """Remove a session and all beside it; False when it is not there. `BranchRefused` while a log shares them."""
+    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
+        """Remove a session and all beside it, and move money; False when it is not there. `BranchRefused` while a log
+        shares its rows.
+        """
         ...
 
     async def position(self) -> int:

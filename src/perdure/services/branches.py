@@ -1,11 +1,11 @@
 """Branches: a new session that shares another's log up to a point, for one record read and one append."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import BranchRefused, Invalid, NotFound
+from perdure.core.errors import BranchRefused, Invalid, NotFound, VersionConflict
 from perdure.core.session import budget
 from perdure.core.session import commands as do
 from perdure.core.session.event import Draft
@@ -20,6 +20,7 @@ from perdure.services.log import PAGE, stretches
 from perdure.services.requests import BranchRequest
 from perdure.services.sessions import Outcome, Prefix, Sessions
 
+ROUNDS: Final = 100
 BeforeBranch = Callable[[SessionId, int, str], Awaitable[None]]
 
 
@@ -37,6 +38,14 @@ class Branches:
         asked = _asked(session, at, request)
         if (before := await self._sessions.repeated(None, request.key, asked)) is not None:
             return before
+        for _ in range(ROUNDS):
+            try:
+                return await self._branch(session, at, request, asked)
+            except VersionConflict:  # the parent was pruned or handed over meanwhile: look again
+                continue
+        raise VersionConflict(f"session {session} keeps changing; try again", session=session)
+
+    async def _branch(self, session: SessionId, at: int | None, request: BranchRequest, asked: list[Any]) -> Outcome:
         head = await self._sessions.log.head(session)
         version = head.row.version if at is None else at
         kind = branch_kind(request.kind)

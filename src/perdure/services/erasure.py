@@ -6,6 +6,7 @@ from perdure.core.errors import BranchRefused, Invalid, NotFound, PruneRefused, 
 from perdure.core.session import commands as do
 from perdure.core.session import record as records
 from perdure.core.session import redaction
+from perdure.core.session.budget import AccountMove
 from perdure.core.session.ids import SessionId
 from perdure.core.session.record import Record
 from perdure.ports.store import Head, Segment, Stored
@@ -33,16 +34,25 @@ class Erasure:
         """
         given = 0
         async with self._sessions.lane(session):
-            await self._sessions.log.head(session)
             for _ in range(ROUNDS):
-                given += await self._hand_over(session)
+                await self._sessions.log.head(session)
                 try:
-                    await self._store.erase(session, self._sessions.ambient.now())
-                except BranchRefused:
+                    given += await self._hand_over(session)
+                    returned = await self._returned(session)
+                    await self._store.erase(session, self._sessions.ambient.now(), returned)
+                except (BranchRefused, VersionConflict, NotFound):  # branched, pruned or erased meanwhile: look again
                     continue
                 self._sessions.loader.forget(session)
                 return given
         raise BranchRefused(f"session {session} keeps being branched; stop that and try again", session=session)
+
+    async def _returned(self, session: SessionId) -> tuple[AccountMove, ...]:
+        """What the session had reserved goes back to the account it shares."""
+        state = (await self._sessions.loader.load(session)).state
+        held = sum(state.budget.open.values())
+        if state.origin.account is None or not held:
+            return ()
+        return (AccountMove(account=state.origin.account, release=held),)
 
     async def _hand_over(self, session: SessionId) -> int:
         """Direct branches copy the rows they need; branches of those read the copies."""
@@ -50,10 +60,12 @@ class Erasure:
         direct = [head for head, heir in heirs if heir == head.row.session]
         for head in direct:
             await self._copy(session, head)
-            await self._store.repoint(head.row.session, _moved(head, session, head.row.session))
+            moved = _moved(head, session, head.row.session)
+            await self._store.repoint(head.row.session, moved, expected=head.segments)
         for head, heir in heirs:
             if heir != head.row.session:
-                await self._store.repoint(head.row.session, _moved(head, session, heir))
+                moved = _moved(head, session, heir)
+                await self._store.repoint(head.row.session, moved, expected=head.segments)
         return len(direct)
 
     async def _copy(self, session: SessionId, head: Head) -> None:
@@ -74,7 +86,7 @@ class Erasure:
                 page.append(Stored(cut, stretch.end if cut.last == stretch.upto else stored.digest))
                 previous, after = stored.digest, stored.record.last
             if not page:
-                raise NotFound(f"session {stretch.source} is gone", session=stretch.source)
+                raise VersionConflict(f"session {stretch.source} changed meanwhile", session=stretch.source)
             yield page
 
     async def redact(self, session: SessionId, versions: Iterable[int], reason: str = "") -> Outcome:
@@ -129,6 +141,8 @@ class Erasure:
         changed: dict[int, Record] = {}
         for version, own in places.items():
             run = await self._store.run(session, after=version - 1, upto=version, limit=1)
+            if not run.records:
+                raise VersionConflict(f"session {session} changed meanwhile", session=session)
             stored = run.records[0]
             previous = own.start if stored.record.first == own.after + 1 else run.before
             redaction.admit(check(head, own, stored, previous)[version - stored.record.first])
@@ -140,26 +154,37 @@ class Erasure:
 
         `PruneRefused` while a branch or a checkpoint still needs the prefix.
         """
+        for _ in range(ROUNDS):
+            try:
+                return await self._prune(session, upto)
+            except VersionConflict:  # somebody wrote, redacted or pruned meanwhile: look again
+                continue
+        raise VersionConflict(f"session {session} keeps changing; try again", session=session)
+
+    async def _prune(self, session: SessionId, upto: int) -> int:
         head = await self._sessions.log.head(session)
         own = stretches(head)[-1]
         if not own.after < upto < head.row.version:
             raise Invalid(f"prune to a version from {own.after + 1} to {head.row.version - 1}, not {upto}", upto=upto)
         now = self._sessions.ambient.now()
-        needed = [item for item in await self._store.checkpoints(session) if item.version < upto]
-        if any(not expired(item, now) for item in needed):
+        kept = await self._store.checkpoints(session)
+        needed = [item for item in kept if item.version < upto and not expired(item, now)]
+        if needed:
             raise PruneRefused(
                 f"checkpoint {needed[0].id} at version {needed[0].version} still needs the prefix; drop it or wait",
                 checkpoint=needed[0].id,
                 version=needed[0].version,
             )
         run = await self._store.run(session, after=own.after, upto=upto, limit=1, newest=True)
+        if not run.records:
+            raise VersionConflict(f"session {session} changed meanwhile", session=session)
         record, digest = run.records[0].record, run.records[0].digest
         if record.last > upto:
             if record.first == own.after + 1 or run.before is None:
                 raise Invalid(f"version {upto} lies inside the first append; prune further along", upto=upto)
             upto, digest = record.first - 1, run.before
         state = await self._sessions.loader.replayed(head, upto)
-        await self._store.prune(session, upto, digest, snapshot_of(state))
+        await self._store.prune(session, upto, digest, snapshot_of(state), expected=head.row.digest)
         self._sessions.loader.forget(session)
         return upto
 

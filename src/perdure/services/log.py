@@ -104,10 +104,7 @@ class Log:
         for stretch in reversed(stretches(head)):
             upto = stretch.upto
             while upto > stretch.after and count > 0:
-                limit = min(PAGE, count + 4)
-                run = await self._store.run(stretch.source, after=stretch.after, upto=upto, limit=limit, newest=True)
-                if not run.records:
-                    raise _missing(head.row.session, upto)
+                run = await self._newest(head, stretch, upto, min(PAGE, count + 4))
                 kept, count = _back_to_turn(run, count, stretch.upto)
                 collected.append((stretch, kept))
                 upto = run.records[0].record.first - 1
@@ -123,14 +120,22 @@ class Log:
         for stretch in reversed(stretches(head)):
             upto = stretch.upto
             while upto > stretch.after:
-                run = await self._store.run(stretch.source, after=stretch.after, upto=upto, limit=PAGE, newest=True)
-                if not run.records:
-                    raise _missing(head.row.session, upto)
+                run = await self._newest(head, stretch, upto, PAGE)
                 yield _verified(head, stretch, run)[::-1]
                 upto = run.records[0].record.first - 1
 
+    async def _newest(self, head: Head, stretch: Stretch, upto: int, limit: int) -> Run:
+        """The newest records of a stretch up to a version; `Damaged` when the one that holds that version is gone."""
+        run = await self._store.run(stretch.source, after=stretch.after, upto=upto, limit=limit, newest=True)
+        if not run.records or run.records[-1].record.last < upto:
+            raise _missing(head.row.session, upto)
+        return run
+
     async def place(self, head: Head, version: int) -> tuple[bytes, int | None]:
         """The chain's value after a version, and the latest turn begun by then, if the record there tells."""
+        for shared in stretches(head)[:-1]:
+            if shared.upto < version:  # whoever goes on from there shares this too: its end must be there
+                await self._newest(head, shared, shared.upto, 1)
         if version == head.row.version:
             return head.row.digest, head.row.turns
         for stretch in stretches(head):

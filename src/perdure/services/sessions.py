@@ -18,14 +18,15 @@ from perdure.core.session.chain import BLIND_BYTES, genesis
 from perdure.core.session.decide import Decided, Facts, Wish, decide, with_automatic_checkpoints
 from perdure.core.session.event import Draft, Event
 from perdure.core.session.ids import RANDOM_BYTES, SessionId, raw, text
-from perdure.core.session.origin import Configured
 from perdure.core.session.record import Record
+from perdure.core.session.shown import shown
 from perdure.core.session.state import State
 from perdure.core.session.values import check
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, write
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Snapshot, Store
 from perdure.projections.row import row_of, same_listing
+from perdure.services.accounts import moves_of
 from perdure.services.loading import CACHED_SESSIONS, Loaded, Loader, SnapshotPolicy, snapshot_of
 from perdure.services.restoring import base_of
 from perdure.waiting import Forking, Lane, on_fork
@@ -153,7 +154,7 @@ class Sessions:
             anchor=begun.anchor,
             snapshot=begun.snapshot,
             key=use,
-            accounts=(*accounts, *self._accounts(written)),
+            accounts=(*accounts, *await moves_of(self.store, self.loader, begun.state, written)),
             checkpoints=written.checkpoints,
         )
         try:
@@ -190,7 +191,12 @@ class Sessions:
             async with self.lane(session):
                 if (before := await self._repeated(use)) is not None:
                     return before
-                return await self._attempt(session, command, expected, use, extra)
+                try:
+                    return await self._attempt(session, command, expected, use, extra)
+                except (CallerError, ConflictError):  # another process may have done it in between: no refusal then
+                    if (before := await self._repeated(use)) is not None:
+                        return before
+                    raise
         finally:
             self._in_flight.discard(place)
 
@@ -255,10 +261,11 @@ class Sessions:
         commit = Commit(
             row=row_of(written.state, digest=written.digest, at=at),
             expected=loaded.state.version,
+            expected_digest=loaded.digest,
             record=written.record,
             listing=not same_listing(loaded.state, written.state),
             key=use,
-            accounts=(*more.accounts, *self._accounts(written)),
+            accounts=(*more.accounts, *await moves_of(self.store, self.loader, loaded.state, written)),
             checkpoints=(*written.checkpoints, *more.checkpoints),
             dropped_checkpoints=more.dropped_checkpoints,
             rewrites=more.rewrites,
@@ -276,7 +283,13 @@ class Sessions:
         at = max(self.ambient.now(), loaded.at)
         written = await self._write(session, loaded, decide(loaded.state, command, Facts(at=at)), None, at)
         row = row_of(written.state, digest=written.digest, at=at)
-        return Commit(row=row, expected=loaded.state.version, record=written.record, listing=False)
+        return Commit(
+            row=row,
+            expected=loaded.state.version,
+            expected_digest=loaded.digest,
+            record=written.record,
+            listing=False,
+        )
 
     async def _write(
         self, session: SessionId, loaded: Loaded, decided: Decided, key: str | None, at: int | None = None
@@ -306,16 +319,6 @@ class Sessions:
         )
         return write(loaded.state, loaded.digest, drafts, stamp)
 
-    def _accounts(self, written: Written) -> tuple[budget.AccountMove, ...]:
-        account = written.state.origin.account
-        if account is None:
-            return ()
-        moves = budget.moves(account, tuple(event.data for event in written.events))
-        if account == written.state.session and any(_sets_config(event) for event in written.events):
-            cap = written.state.config.max_cost
-            return (budget.AccountMove(account=account, cap=cap, sets_cap=True), *moves)
-        return moves
-
     async def repeated(
         self, session: SessionId | None, key: str | None, asked: do.Command | list[Any]
     ) -> Outcome | None:
@@ -327,7 +330,7 @@ class Sessions:
         if key is None:
             return None
         if type(key) is not str or not 0 < len(key) <= MAX_KEY:
-            raise Invalid(f"an idempotency key is a text of 1 to {MAX_KEY} characters, not {key!r:.80}")
+            raise Invalid(f"an idempotency key is a text of 1 to {MAX_KEY} characters, not {shown(key)}")
         check(key)
         # The length tells where the tenant ends, so that no two pairs of names are one principal.
         principal = f"{len(self.identity.tenant)}:{self.identity.tenant}:{self.identity.actor}"
@@ -340,10 +343,6 @@ class Sessions:
 
 def _unchanged(_: Sessions) -> None:
     """A fork takes nothing from the parent."""
-
-
-def _sets_config(event: Event) -> bool:
-    return isinstance(event.data, Configured) and event.data.config is not msgspec.UNSET
 
 
 def _outcome_of(found: Remembered, use: KeyUse | None) -> Outcome:

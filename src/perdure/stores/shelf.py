@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from perdure.core.errors import Invalid, NotFound, VersionConflict
-from perdure.core.session.record import Record
+from perdure.core.session.record import Record, both_redacted
 from perdure.core.session.values import clone
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Commit, Head, Row, Run, Snapshot, Stored
@@ -27,7 +27,8 @@ class Shelf:
     def admit(self, commit: Commit) -> None:
         """Refuse a commit that does not follow on what is here."""
         name, found = commit.row.session, self.head.row.version
-        if found != commit.expected:
+        stale = commit.expected_digest not in (None, self.head.row.digest)
+        if found != commit.expected or stale:
             raise VersionConflict(
                 f"session {name} is at version {found}, not {commit.expected}; reload it and decide again",
                 session=name,
@@ -66,9 +67,21 @@ class Shelf:
         return Run(before, tuple(self.records[start:end]))
 
     def adopt(self, records: Iterable[Stored]) -> None:
-        """Take copies of records it does not have yet."""
-        missing = [stored for stored in records if not self._has(stored.record)]
-        self.records = sorted([*self.records, *missing], key=_first)
+        """Take copies of records it does not have yet; of the others, what is redacted in either stays so."""
+        for stored in records:
+            record = stored.record
+            if self._has(record):
+                self.blank(record)
+            else:
+                self.records = sorted([*self.records, stored], key=_first)
+
+    def blank(self, other: Record) -> None:
+        """Redact in a copy of this record what is redacted in the other."""
+        if self._has(other):
+            index = self._index(other.first)
+            mine = self.records[index]
+            if mine.record.origin == other.origin:
+                self.records[index] = Stored(both_redacted(mine.record, other), mine.digest)
 
     def prune(self, upto: int, digest: bytes, snapshot: Snapshot) -> None:
         """Drop records up to a version. What came before it, here or elsewhere, is no longer part of the log."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound, PruneRefused, StoreClosed
 from perdure.core.session import budget
-from perdure.core.session.budget import Account
+from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import (
@@ -32,6 +32,7 @@ from perdure.ports.store import (
 )
 from perdure.stores.feed import Feed
 from perdure.stores.matching import matches, place, speaks_of
+from perdure.stores.refusals import moved_on
 from perdure.stores.shelf import Shelf, head_of, own_row
 
 Scope = tuple[str, SessionId | None, str]
@@ -91,9 +92,11 @@ class VolatileStore:
                 self._shelf(name).admit(commit)
             elif name in self._shelves:
                 raise AlreadyExists(f"session {name} exists already; choose another id", session=name)
+            after = commit.anchor[0] if commit.anchor is not None else 0
             for segment in commit.segments:
-                if segment.source not in arriving:
-                    self._shelf(segment.source)
+                if segment.source not in arriving and self._shelf(segment.source).head.anchor_version > after:
+                    raise moved_on(segment.source)
+                after = segment.upto
 
     def _charged(self, commits: Sequence[Commit]) -> dict[str, Account]:
         """The accounts after all moves; `BudgetExhausted` when one does not fit."""
@@ -113,6 +116,9 @@ class VolatileStore:
             since = min(rewritten.first for rewritten in commit.rewrites)
             for shelf in (self._shelves[name], *self._leaning_on(name)):
                 shelf.forget(since)
+            for shelf in self._shelves.values():
+                for rewritten in commit.rewrites:
+                    shelf.blank(rewritten)
         if commit.snapshot is not None:
             self._shelves[name].save(commit.snapshot)
         if commit.key is not None:
@@ -191,19 +197,28 @@ class VolatileStore:
             news = self._feed.turn_page()
         news.deliver(None)
 
-    async def repoint(self, session: SessionId, segments: tuple[Segment, ...]) -> None:
+    async def repoint(
+        self, session: SessionId, segments: tuple[Segment, ...], *, expected: tuple[Segment, ...] | None = None
+    ) -> None:
         with self._open():
             shelf = self._shelf(session)
+            gone = any(item.source not in self._shelves for item in segments)
+            if gone or (expected is not None and shelf.head.segments != expected):
+                raise moved_on(session)
             shelf.head = replace(shelf.head, segments=segments)
 
-    async def prune(self, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot) -> None:
+    async def prune(
+        self, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot, *, expected: bytes | None = None
+    ) -> None:
         with self._open():
             shelf = self._shelf(session)
             if self._leaning_on(session):
                 raise PruneRefused(f"sessions share the log of {session}; give them their own copy first")
+            if expected is not None and (shelf.head.row.digest != expected or shelf.head.anchor_version >= upto):
+                raise moved_on(session)
             shelf.prune(upto, digest, snapshot)
 
-    async def erase(self, session: SessionId, at: int) -> bool:
+    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
         with self._open():
             shelf = self._shelves.get(session)
             if shelf is None:
@@ -215,6 +230,8 @@ class VolatileStore:
                     dependents=others,
                 )
             del self._shelves[session]
+            for move in accounts:
+                self._accounts[move.account] = budget.apply(self._accounts.get(move.account) or Account(), move)
             kept = self._keys.items()
             self._keys = {scope: use for scope, use in kept if session not in (scope[1], use.session)}
             self._feed.forget(session)

@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.core.errors import BudgetExhausted, Invalid, NotFound
 from perdure.core.session.event import Event, Payload
+from perdure.core.session.shown import shown
 from perdure.core.session.values import storable
 
 MAX_AMOUNT = 1 << 53
@@ -44,7 +45,7 @@ class AccountMove(msgspec.Struct, frozen=True, kw_only=True):
 def amount(micros: int) -> int:
     """A sum of money, or `Invalid`."""
     if type(micros) is not int or not 0 <= micros <= MAX_AMOUNT:
-        raise Invalid(f"{micros!r} is not an amount; use whole micro-dollars from 0 to 2^53", amount=micros)
+        raise Invalid(f"{shown(micros)} is not an amount; use whole micro-dollars from 0 to 2^53")
     return micros
 
 

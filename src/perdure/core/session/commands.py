@@ -41,12 +41,15 @@ class Append(Command, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Configure(Command, frozen=True, kw_only=True, omit_defaults=True):
-    """Change title, tags, metadata or configuration; what is None stays."""
+    """Change title, tags, metadata or configuration; what is None stays. `fields` names those of `config` that change,
+    None all of them.
+    """
 
     title: str | None = None
     tags: tuple[str, ...] | None = None
     metadata: dict[str, Any] | None = None
     config: Config | None = None
+    fields: tuple[str, ...] | None = None
 
 
 class MoveTo(Command, frozen=True, kw_only=True, omit_defaults=True):

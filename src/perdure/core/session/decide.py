@@ -17,7 +17,7 @@ from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned
 from perdure.core.session.event import Draft, Payload, draft
 from perdure.core.session.lifecycle import Effect, Life, MoveFacts, Phase
 from perdure.core.session.links import ConflictFound, Linked, Merged
-from perdure.core.session.origin import Configured, Created, Renewed
+from perdure.core.session.origin import Configured, Created, Renewed, override
 from perdure.core.session.redaction import Redacted
 from perdure.core.session.state import State
 from perdure.core.session.steering import Feedback
@@ -138,13 +138,17 @@ def _admit(state: State, payload: Payload) -> None:
 
 def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
     _not_ended(state)
-    if command.config is not None and command.config.max_cost is not None:
-        budget.amount(command.config.max_cost)
+    config = command.config
+    if config is not None and command.fields is not None:
+        config = override(state.origin.config, config, command.fields)
+    capped = config is not None and config.max_cost is not None and budget.amount(config.max_cost) >= 0
     changes: dict[str, Any] = {}
     for name in ("title", "tags", "metadata", "config"):
-        value = getattr(command, name)
+        value = config if name == "config" else getattr(command, name)
         if value is not None and _written(name, value) != _written(name, getattr(state.origin, name)):
             changes[name] = value
+    if capped and "config" in changes and state.origin.account is None:
+        changes["account"] = state.session  # branches made from now on share the cap
     return (draft(Configured(**changes)),) if changes else ()
 
 

@@ -1,6 +1,7 @@
 """Where a session comes from and what it is set to: identity, owner, configuration, lineage.
 
-Identity and lineage never change after `created`; title, tags, metadata and configuration do, by `configured`.
+Identity and lineage never change after `created`; title, tags, metadata and configuration do, by `configured`,
+which also names the account of a session that got a cap later.
 """
 
 from enum import Enum
@@ -109,13 +110,14 @@ class Created(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Configured(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """Title, tags, metadata or configuration changed; what is unset stayed."""
+    """Title, tags, metadata or configuration changed; what is unset stayed. The first cap brings an account."""
 
     kind: ClassVar[str] = "configured"
     title: str | UnsetType = UNSET
     tags: tuple[str, ...] | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
     config: Config | UnsetType = UNSET
+    account: str | UnsetType = UNSET
 
 
 class Renewed(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -171,7 +173,7 @@ def evolve(part: Origin, event: Event) -> Origin:
         case Configured():
             changes = {
                 name: value
-                for name in ("title", "tags", "metadata", "config")
+                for name in ("title", "tags", "metadata", "config", "account")
                 if (value := getattr(data, name)) is not UNSET
             }
             return msgspec.structs.replace(part, **changes)

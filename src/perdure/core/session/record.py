@@ -144,6 +144,12 @@ def redact(record: Record, versions: frozenset[int]) -> Record:
     return msgspec.structs.replace(record, entries=entries)
 
 
+def both_redacted(one: Record, other: Record) -> Record:
+    """A record of which there are two copies, without whatever was redacted in either."""
+    gone = frozenset(other.first + index for index, entry in enumerate(other.entries) if entry.blind is None)
+    return redact(one, gone)
+
+
 def cut(record: Record, upto: int) -> Record:
     """The record without events after `upto`: what a branch inside it sees."""
     if upto >= record.last:

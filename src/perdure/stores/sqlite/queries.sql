@@ -3,12 +3,12 @@ SELECT coalesce(max(position), 0) FROM record
 
 -- name: touch
 UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?
-WHERE session_id = ? AND state_version = ? RETURNING no
+WHERE session_id = ? AND state_version = ? AND digest = coalesce(?, digest) RETURNING no
 
 -- name: relist
 UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?,
     owner_id = ?, title = ?, lifecycle_phase = ?, schema_version = ?, expires_at = ?, account = ?, metadata = ?
-WHERE session_id = ? AND state_version = ? RETURNING no
+WHERE session_id = ? AND state_version = ? AND digest = coalesce(?, digest) RETURNING no
 
 -- name: create
 INSERT INTO session (session_id, tenant, owner_id, title, lifecycle_phase, schema_version, state_version, digest,
@@ -27,7 +27,19 @@ INSERT INTO record (session, first, last, digest, body) VALUES (?, ?, ?, ?, ?)
 
 -- name: copy_record
 INSERT INTO record (session, first, last, digest, body, copied) VALUES (?, ?, ?, ?, ?, 1)
-ON CONFLICT (session, first) DO NOTHING
+ON CONFLICT (session, first) DO UPDATE SET body = excluded.body
+
+-- name: copy_there
+SELECT body FROM record WHERE session = ? AND first = ?
+
+-- name: copies
+SELECT session, body FROM record WHERE copied = 1 AND first = ? AND session <> ?
+
+-- name: keep_position
+INSERT INTO record (position, session, first, last, digest, body, copied) VALUES (?1, 0, ?1, 0, x'', x'', 1)
+
+-- name: standing
+SELECT no, state_version, digest, anchor_version FROM session WHERE session_id = ?
 
 -- name: rewrite_record
 UPDATE record SET body = ? WHERE session = ? AND first = ? RETURNING position
@@ -163,9 +175,6 @@ SELECT position FROM cursor WHERE name = 'words'
 
 -- name: move_words_cursor
 UPDATE cursor SET position = ? WHERE name = 'words'
-
--- name: clamp_words_cursor
-UPDATE cursor SET position = min(position, (SELECT coalesce(max(position), 0) FROM record)) WHERE name = 'words'
 
 -- name: records_after
 SELECT position, body, session FROM record WHERE position > ? ORDER BY position LIMIT ?

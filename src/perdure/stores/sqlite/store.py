@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import apsw
 
 from perdure.core.errors import Invalid, ReadOnly, StoreClosed
-from perdure.core.session.budget import Account
+from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId
 from perdure.core.session.write import Checkpoint
 from perdure.ports.ambient import Ambient
@@ -165,17 +165,21 @@ class SqliteStore:
         """Take in a session from elsewhere."""
         await self._write(lambda tx: writes.bring(tx, head, records, snapshot))
 
-    async def repoint(self, session: SessionId, segments: tuple[Segment, ...]) -> None:
+    async def repoint(
+        self, session: SessionId, segments: tuple[Segment, ...], *, expected: tuple[Segment, ...] | None = None
+    ) -> None:
         """Where the stretches of a log live."""
-        await self._write(lambda tx: writes.repoint(tx, session, segments))
+        await self._write(lambda tx: writes.repoint(tx, session, segments, expected))
 
-    async def prune(self, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot) -> None:
+    async def prune(
+        self, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot, *, expected: bytes | None = None
+    ) -> None:
         """Drop a log prefix for good."""
-        await self._write(lambda tx: writes.prune(tx, session, upto, digest, snapshot))
+        await self._write(lambda tx: writes.prune(tx, session, upto, digest, snapshot, expected))
 
-    async def erase(self, session: SessionId, at: int) -> bool:
+    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
         """Remove a session."""
-        return await self._write(lambda tx: writes.erase(tx, session, at))
+        return await self._write(lambda tx: writes.erase(tx, session, at, accounts))
 
     async def position(self) -> int:
         """The feed's latest position."""

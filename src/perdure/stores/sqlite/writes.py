@@ -7,10 +7,11 @@ from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound,
 from perdure.core.session import budget
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw, text
-from perdure.core.session.record import Record
+from perdure.core.session.record import Record, both_redacted
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Commit, Head, KeyTaken, KeyUse, Remembered, Row, Segment, Snapshot, Stored
-from perdure.stores.packing import deflate, pack
+from perdure.stores.packing import deflate, pack, unpack
+from perdure.stores.refusals import moved_on
 from perdure.stores.sqlite import rows, words
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
@@ -52,9 +53,14 @@ def remembered(tx: Asks, scope: int, use: KeyUse) -> Remembered | None:
 def _create(tx: Transaction, commit: Commit) -> int:
     row = commit.row
     _refuse_taken(tx, row.session)
+    after = commit.anchor[0] if commit.anchor is not None else 0
     for segment in commit.segments:
-        if _no(tx, segment.source) is None:
+        standing = tx.execute(Q["standing"], (raw(segment.source),)).fetchone()
+        if standing is None:
             raise NotFound(f"session {segment.source} is gone; nothing to branch from", session=segment.source)
+        if standing[3] > after:
+            raise moved_on(segment.source)
+        after = segment.upto
     no: int = tx.execute(Q["create"], rows.create_values(row)).fetchone()[0]
     _insert_segments(tx, no, commit.segments)
     _insert_labels(tx, no, row)
@@ -71,7 +77,7 @@ def _refuse_taken(tx: Transaction, session: SessionId) -> None:
 def _advance(tx: Transaction, commit: Commit) -> int:
     row = commit.row
     head = (row.version, row.digest, row.active_at, row.turns, row.open_turn)
-    where = (raw(row.session), commit.expected)
+    where = (raw(row.session), commit.expected, commit.expected_digest)
     if commit.listing:
         listing = (
             row.owner,
@@ -134,6 +140,11 @@ def _rewrite(tx: Transaction, no: int, record: Record) -> None:
     if found is None:
         raise NotFound(f"no record begins at version {record.first}", first=record.first)
     words.refresh(tx, found[0], record)
+    for other, body in tx.execute(Q["copies"], (record.first, no)).fetchall():
+        copy = unpack(body)
+        if copy.origin == record.origin:
+            place = tx.execute(Q["rewrite_record"], (pack(both_redacted(copy, record)), other, copy.first)).fetchone()
+            words.refresh(tx, place[0], both_redacted(copy, record))
 
 
 def _move_account(tx: Transaction, move: AccountMove) -> None:
@@ -199,12 +210,14 @@ def drop_snapshots(tx: Transaction, session: SessionId, since: int) -> None:
 
 
 def adopt(tx: Transaction, session: SessionId, copies: Sequence[tuple[Stored, bytes]]) -> None:
-    """Copies of a shared prefix under the session's own rows; what is there already stays."""
+    """Copies of a shared prefix under the session's own rows; what is redacted in either copy stays so."""
     no = _known(tx, session)
     for stored, body in copies:
         record = stored.record
-        values = (no, record.first, record.last, stored.digest, body)
-        tx.execute(Q["copy_record"], values)
+        there = tx.execute(Q["copy_there"], (no, record.first)).fetchone()
+        if there is not None:
+            body = pack(both_redacted(record, unpack(there[0])))
+        tx.execute(Q["copy_record"], (no, record.first, record.last, stored.digest, body))
 
 
 def bring(tx: Transaction, head: Head, brought: Iterable[Stored], snapshot: Snapshot | None) -> None:
@@ -225,31 +238,50 @@ def bring(tx: Transaction, head: Head, brought: Iterable[Stored], snapshot: Snap
         _save_snapshot(tx, no, snapshot)
 
 
-def repoint(tx: Transaction, session: SessionId, segments: tuple[Segment, ...]) -> None:
+def repoint(
+    tx: Transaction, session: SessionId, segments: tuple[Segment, ...], expected: tuple[Segment, ...] | None
+) -> None:
     """Where the stretches of a session's log live from now on."""
     no = _known(tx, session)
+    if expected is not None and _segments(tx, no) != expected:
+        raise moved_on(session)
+    if any(_no(tx, item.source) is None for item in segments):
+        raise moved_on(session)
     tx.execute(Q["drop_segments"], (no,))
     _insert_segments(tx, no, segments)
 
 
-def prune(tx: Transaction, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot) -> None:
+def _segments(tx: Transaction, no: int) -> tuple[Segment, ...]:
+    return tuple(
+        Segment(source=SessionId(text(source)), origin=SessionId(text(origin)), upto=upto, digest=digest)
+        for source, origin, upto, digest in tx.execute(Q["segments"], (no,)).fetchall()
+    )
+
+
+def prune(
+    tx: Transaction, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot, expected: bytes | None
+) -> None:
     """Drop records up to `upto` behind an anchor; refused while another log lives on them."""
     no = _known(tx, session)
     tx.destroys = True
     if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
         raise PruneRefused(f"branches still share the log of {session}; erase or keep them first", session=session)
-    version = tx.execute(Q["place"], (raw(session),)).fetchone()[1]
+    _, version, head, anchor = tx.execute(Q["standing"], (raw(session),)).fetchone()
     if not 0 < upto < version:
         raise Invalid(f"prune to a version from 1 to {version - 1}, not {upto}", upto=upto)
+    if expected is not None and (head != expected or anchor >= upto):
+        raise moved_on(session)
+    latest = tx.execute(Q["position"]).fetchone()[0]
     _save_snapshot(tx, no, snapshot)
     tx.execute(Q["anchor"], (upto, digest, no))
     tx.execute(Q["drop_segments"], (no,))
     tx.execute(Q["drop_snapshots_before"], (no, upto))
     words.forget(tx, [found[0] for found in tx.execute(Q["prune_records"], (no, upto)).fetchall()])
-    tx.execute(Q["clamp_words_cursor"])
+    if tx.execute(Q["position"]).fetchone()[0] < latest:
+        tx.execute(Q["keep_position"], (latest,))  # a position is never given twice, not even one of a copy
 
 
-def erase(tx: Transaction, session: SessionId, at: int) -> bool:
+def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove]) -> bool:
     """Everything of a session goes; a tombstone keeps the feed's positions growing."""
     no = _no(tx, session)
     if no is None:
@@ -264,4 +296,6 @@ def erase(tx: Transaction, session: SessionId, at: int) -> bool:
     for name in ("drop_segments", "drop_labels", "erase_snapshots", "erase_checkpoints", "erase_keys"):
         tx.execute(Q[name], (no,))
     tx.execute(Q["erase_session"], (no,))
+    for move in accounts:
+        _move_account(tx, move)
     return True

@@ -47,6 +47,7 @@ CREATE TABLE record (
 ) STRICT;
 
 CREATE UNIQUE INDEX record_place ON record (session, first);
+CREATE INDEX record_copies ON record (first) WHERE copied = 1;
 
 CREATE TABLE segment (
     session INTEGER NOT NULL,
