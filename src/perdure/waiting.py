@@ -4,7 +4,9 @@ perdure's shell is written once, as coroutines. Under asyncio they suspend; unde
 them to their end on the calling thread, and every wait inside them is a plain thread wait. So there is one code
 path, no hidden loop thread, and nothing that a notebook's own loop or a fork could break.
 
-Invariant: the only things perdure's coroutines wait on are a `Ticket`, a `Lane`, a `Bell` and `Ambient.sleep`.
+Invariants: the only things perdure's coroutines wait on are a `Ticket`, a `Lane`, a `Bell` and `Ambient.sleep`.
+An interrupt (Ctrl-C) may strike a blocking thread between any two steps, so whatever others wait for is made of
+steps that are atomic and may be taken again: delivering a ticket, leaving a lane, ringing a bell.
 """
 
 import contextlib
@@ -16,6 +18,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 T = TypeVar("T")
+Waiter = tuple[Any, Callable[[], None]]
+"""An event loop, or None for a thread, and what wakes the one who waits."""
 
 
 class _Mode(local):
@@ -23,7 +27,7 @@ class _Mode(local):
 
     def __init__(self) -> None:
         self.blocking = 0
-        self.held: list[Lane] = []
+        self.held: list[tuple[Lane, Ticket[None]]] = []
 
 
 _mode = _Mode()
@@ -48,31 +52,50 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     finally:
         _mode.blocking -= 1
         if not _mode.blocking and _mode.held:
-            _pass_on_held()
+            _leave_held()
     work.close()
     raise RuntimeError("a coroutine waited on an event loop inside a blocking call; use perdure.aopen for async code")
 
 
-def _pass_on_held() -> None:
-    held, _mode.held = _mode.held, []
-    for lane in held:
-        lane.abandon()
+def _leave_held() -> None:
+    """An interrupted call left these places in lanes. A second interrupt leaves the rest to the next call."""
+    while _mode.held:
+        lane, place = _mode.held[-1]
+        lane.leave(place)
+        _mode.held.pop()
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Await work that must not stop half-way: a cancellation of this task waits for its end, and then goes on."""
+    if _mode.blocking:
+        return await work
+    import asyncio
+
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled from None if task.cancelled() else task.exception()
+    return task.result()
 
 
 class Ticket(Generic[T]):
     """A result that will come, once; awaited from a task or a thread, delivered from any thread."""
 
-    __slots__ = ("_error", "_lock", "_value", "_waiters", "done")
+    __slots__ = ("_error", "_value", "_waiters", "done")
 
     def __init__(self) -> None:
         self.done = False
-        self._lock = Lock()
         self._value: T | None = None
         self._error: BaseException | None = None
-        self._waiters: list[tuple[Any, Callable[[], None]]] = []
+        self._waiters: list[Waiter] = []
 
     def deliver(self, value: T) -> None:
-        """Hand over the result and wake whoever waits."""
+        """Hand over the result and wake whoever waits. Doing it again does no harm."""
         self._value = value
         _wake(self._finish())
 
@@ -81,31 +104,32 @@ class Ticket(Generic[T]):
         self._error = error
         _wake(self._finish())
 
-    def _finish(self) -> list[tuple[Any, Callable[[], None]]]:
-        with self._lock:
-            self.done = True
-            waiters, self._waiters = self._waiters, []
-        return waiters
+    def _finish(self) -> tuple[Waiter, ...]:
+        self.done = True
+        return tuple(self._waiters)
 
-    def _enlist(self, loop: Any, wake: Callable[[], None]) -> bool:
-        with self._lock:
-            if self.done:
-                return False
-            self._waiters.append((loop, wake))
-            return True
+    def _enlist(self, waiter: Waiter) -> bool:
+        """Whether there is something to wait for. Enlisted first: whoever delivers then sees the waiter or is seen."""
+        self._waiters.append(waiter)
+        return not self.done
 
-    def _delist(self, wake: Callable[[], None]) -> None:
+    def _delist(self, waiter: Waiter) -> None:
         """Forget a waiter that gave up, so that waiting in vain leaves nothing behind."""
-        with self._lock:
-            self._waiters = [waiter for waiter in self._waiters if waiter[1] != wake]
+        with contextlib.suppress(ValueError):
+            self._waiters.remove(waiter)
 
     def wait(self, timeout: float = -1) -> bool:
         """Block this thread until the result is there, or for `timeout` seconds."""
         gate = Lock()
         gate.acquire()
-        if not self._enlist(None, gate.release) or gate.acquire(timeout=timeout):
-            return True
-        self._delist(gate.release)
+        waiter = (None, gate.release)
+        try:
+            if not self._enlist(waiter) or gate.acquire(timeout=timeout):
+                return True
+        except BaseException:
+            self._delist(waiter)
+            raise
+        self._delist(waiter)
         return self.done
 
     def result(self) -> T:
@@ -129,29 +153,33 @@ class Ticket(Generic[T]):
                     if not future.done():
                         future.set_result(None)
 
-                if self._enlist(loop, wake):
+                waiter = (loop, wake)
+                if self._enlist(waiter):
                     try:
                         yield from future.__await__()
                     except BaseException:
-                        self._delist(wake)
+                        self._delist(waiter)
                         raise
         return self.result()
 
 
 def deliver_all(results: Iterable[tuple[Ticket[Any], Any, BaseException | None]]) -> None:
-    """Deliver many tickets, waking each event loop only once."""
-    waiters: list[tuple[Any, Callable[[], None]]] = []
+    """Deliver many tickets, waking each event loop only once. Doing it again does no harm."""
+    waiters: list[Waiter] = []
     for ticket, value, error in results:
         ticket._value, ticket._error = value, error
         waiters += ticket._finish()
     _wake(waiters)
 
 
-def _wake(waiters: list[tuple[Any, Callable[[], None]]]) -> None:
+def _wake(waiters: Iterable[Waiter]) -> None:
     loops: dict[int, tuple[Any, list[Callable[[], None]]]] = {}
     for loop, wake in waiters:
         if loop is None:
-            wake()
+            try:
+                wake()
+            except RuntimeError:  # it was woken before
+                continue
         else:
             loops.setdefault(id(loop), (loop, []))[1].append(wake)
     for loop, wakes in loops.values():
@@ -165,64 +193,50 @@ def _run_all(wakes: list[Callable[[], None]]) -> None:
 
 
 class Lane:
-    """A fair mutual exclusion for tasks and threads alike: one command on a session at a time, in order of arrival."""
+    """A fair mutual exclusion for tasks and threads alike: one command on a session at a time, in order of arrival.
 
-    __slots__ = ("_busy", "_lock", "_owner", "_queue")
+    Whoever stands first in the queue is inside. To leave is to take oneself off the queue and to tell whoever is
+    first now: two steps that may be repeated, so an interrupted call is made to leave by doing both again.
+    """
+
+    __slots__ = ("_queue",)
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._busy = False
-        self._owner = 0
         self._queue: deque[Ticket[None]] = deque()
 
     @property
     def idle(self) -> bool:
         """Nobody is inside and nobody waits."""
-        return not self._busy
+        return not self._queue
 
     async def __aenter__(self) -> None:
-        me = get_ident() if _mode.blocking else 0
-        if me:
-            _mode.held.append(self)
-        with self._lock:
-            if not self._busy:
-                self._owner = me
-                self._busy = True
-                return
-            ticket: Ticket[None] = Ticket()
-            self._queue.append(ticket)
+        place: Ticket[None] = Ticket()
+        if _mode.blocking:
+            _mode.held.append((self, place))
         try:
-            await ticket
-            self._owner = me
+            self._queue.append(place)
+            if self._queue[0] is not place:
+                await place
         except BaseException:
-            self._leave_queue(ticket)
+            self.leave(place)
             raise
 
-    def _leave_queue(self, ticket: Ticket[None]) -> None:
-        """A cancelled waiter gives up its place, or passes the lane on if it was just handed to it."""
-        with self._lock:
-            if ticket in self._queue:
-                self._queue.remove(ticket)
-                return
-        self._pass_on()
-
     async def __aexit__(self, *_: object) -> None:
-        self._pass_on()
-        if _mode.blocking and self in _mode.held:
-            _mode.held.remove(self)
+        place = self._queue[0]
+        self.leave(place)
+        if _mode.blocking and (self, place) in _mode.held:
+            _mode.held.remove((self, place))
 
-    def abandon(self) -> None:
-        """Pass the lane on if this thread still holds it: the call that entered it was interrupted."""
-        if self._busy and self._owner == get_ident():
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        with self._lock:
-            self._owner = 0
-            if not self._queue:
-                self._busy = False
-                return
-            following = self._queue.popleft()
+    def leave(self, place: Ticket[None]) -> None:
+        """Give up a place, inside or waiting; again, if that was interrupted."""
+        try:
+            self._queue.remove(place)
+        except ValueError:  # taken off before: what may be missing is the word to the next
+            pass
+        try:
+            following = self._queue[0]
+        except IndexError:
+            return
         following.deliver(None)
 
 
@@ -268,9 +282,9 @@ class Bell:
         """Wake all who wait."""
         with self._lock:
             self._count += 1
-            ticket, self._ticket = self._ticket, None
-        if ticket is not None:
-            ticket.deliver(None)
+            if self._ticket is not None:
+                self._ticket.deliver(None)
+                self._ticket = None
 
     async def wait(self, heard: int, seconds: float) -> None:
         """Return when it has rung since `heard`, or after `seconds`."""

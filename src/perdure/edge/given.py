@@ -1,19 +1,24 @@
 """What callers hand in, checked at the door: a wrong type or a text that cannot be stored is `Invalid`, by name."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
 import msgspec
 
 from perdure.core.errors import Invalid
+from perdure.core.session import commands as do
 from perdure.core.session.declared import Declared
-from perdure.core.session.ids import session_id
+from perdure.core.session.ids import SessionId, session_id
 from perdure.core.session.origin import Config
+from perdure.core.session.shown import shown
 from perdure.core.session.values import check
+from perdure.core.session.vars import Vars
 
 MAX_TEXT = 1000
 Time = datetime | int | None
+Progress = Callable[[int, int], None]
 
 
 class Conditions(TypedDict, total=False):
@@ -37,22 +42,73 @@ class Conditions(TypedDict, total=False):
 def text_of(value: Any, what: str) -> str:
     """A short text, or `Invalid`."""
     if type(value) is not str or len(value) > MAX_TEXT:
-        raise Invalid(f"{what} is a text of at most {MAX_TEXT} characters, not {value!r:.80}")
+        raise Invalid(f"{what} is a text of at most {MAX_TEXT} characters, not {shown(value)}")
     check(value)
     return value
+
+
+def maybe_text(value: Any, what: str) -> str | None:
+    """A short text or nothing, or `Invalid`."""
+    return None if value is None else text_of(value, what)
 
 
 def texts_of(values: Any, what: str) -> tuple[str, ...]:
     """Short texts, or `Invalid`; one text alone is a mistake, not a list of its letters."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise Invalid(f"{what}s are a list of texts, not {values!r:.80}")
+        raise Invalid(f"{what}s are a list of texts, not {shown(values)}")
     return tuple(text_of(value, what) for value in values)
 
 
 def number_of(value: Any, what: str) -> int:
     """A whole number, or `Invalid`."""
     if type(value) is not int:
-        raise Invalid(f"{what} is a whole number, not {value!r:.80}")
+        raise Invalid(f"{what} is a whole number, not {shown(value)}")
+    return value
+
+
+def maybe_number(value: Any, what: str) -> int | None:
+    """A whole number or nothing, or `Invalid`."""
+    return None if value is None else number_of(value, what)
+
+
+def id_of(value: Any) -> SessionId:
+    """A session's id in its canonical spelling, or `Invalid`."""
+    if type(value) is not str:
+        raise Invalid(f"a session's id is a text, not {shown(value)}")
+    return session_id(text_of(value, "a session's id"))
+
+
+def path_of(value: Any) -> str:
+    """A path that a file can have, or `Invalid`."""
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise Invalid(f"a path is a text without NUL, or a Path, not {shown(value)}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise Invalid(f"no file can be named {shown(path)}; its name cannot be encoded") from None
+    return path
+
+
+def progress_of(value: Any) -> Progress | None:
+    """Something to call with how much is done of how much, or nothing; else `Invalid`."""
+    if value is not None and not callable(value):
+        raise Invalid(f"progress is something to call, not {shown(value)}")
+    found: Progress | None = value
+    return found
+
+
+def flag_of(value: Any, what: str) -> bool:
+    """True or False, or `Invalid`."""
+    if type(value) is not bool:
+        raise Invalid(f"{what} is True or False, not {shown(value)}")
+    return value
+
+
+def declared_of(value: Any) -> Declared[Any]:
+    """What `perdure.declare` made, or `Invalid`."""
+    if not isinstance(value, Declared):
+        raise Invalid(f"declared= takes what perdure.declare made of your model, not {shown(value)}")
     return value
 
 
@@ -67,15 +123,34 @@ def config_of(config: Config | dict[str, Any] | None) -> Config | None:
     """A configuration from its fields, checked."""
     if config is None or isinstance(config, Config):
         return config
+    fields_of(config)
     try:
         return msgspec.convert(config, Config)
-    except msgspec.ValidationError as wrong:
+    except (msgspec.ValidationError, UnicodeEncodeError) as wrong:
         raise Invalid(f"config: {wrong}") from wrong
+
+
+def fields_of(config: Config | dict[str, Any] | None) -> tuple[str, ...]:
+    """The fields a change of configuration names. A whole one names all, but a cap goes only when told to by name."""
+    if config is None:
+        return ()
+    if isinstance(config, Config):
+        return tuple(name for name in Config.__struct_fields__ if name != "max_cost" or config.max_cost is not None)
+    if type(config) is not dict:
+        raise Invalid(f"config is a Config or a dict of its fields, not {shown(config)}")
+    return tuple(sorted(text_of(name, "a field of config") for name in config))
+
+
+def overrides_of(config: dict[str, Any] | None) -> dict[str, Any]:
+    """The fields of the configuration a branch replaces, by name."""
+    fields_of(found := document_of(config, "config"))
+    return found
 
 
 def vars_of(value: Any, declared: Declared[Any] | None) -> dict[str, Any]:
     """The first `vars` of a session as the command wants them."""
     if declared is not None:
+        declared = declared_of(declared)
         document = declared.dump(declared.initial() if value is None else value)
         return {"vars": document, "schema": declared.name, "schema_version": declared.version}
     if value is None:
@@ -83,6 +158,17 @@ def vars_of(value: Any, declared: Declared[Any] | None) -> dict[str, Any]:
     if type(value) is not dict:
         raise Invalid("vars are a dict, or an instance of a model you declare; pass declared=")
     return {"vars": value}
+
+
+def set_vars_of(found: Vars, value: Any, declared: Declared[Any] | None) -> do.SetVars:
+    """The command that replaces `vars`; fields of a newer minor are carried along."""
+    if declared is None:
+        if type(value) is not dict:
+            raise Invalid("vars are a dict, or an instance of a model you declare; pass declared=")
+        return do.SetVars(document=value)
+    declared, stored = declared_of(declared), found.schema_version or None
+    document = declared.carry(found.document, value, stored) if found.document else declared.dump(value)
+    return do.SetVars(document=document, schema=declared.name, schema_version=declared.stamp(stored))
 
 
 def query_of(conditions: Conditions) -> dict[str, Any]:
@@ -96,12 +182,22 @@ def query_of(conditions: Conditions) -> dict[str, Any]:
     found["phases"] = (phase,) if isinstance(phase, str) else texts_of(phase, "phase")
     found["tags"] = texts_of(found.get("tags", ()), "tag")
     order = found.pop("order", "created")
-    if order not in ("created", "active"):
-        raise Invalid(f"{order!r} is not an order; use created or active", order=order)
+    if type(order) is not str or order not in ("created", "active"):
+        raise Invalid(f"{shown(order)} is not an order; use created or active")
     found["by_activity"] = order == "active"
     if "parent" in found:
-        found["parent"] = session_id(found["parent"])
+        found["parent"] = id_of(found["parent"])
     for name in ("created_after", "created_before", "active_after", "active_before"):
-        if isinstance(found.get(name), datetime):
-            found[name] = int(found[name].timestamp() * 1_000_000)
+        if name in found:
+            found[name] = _micros(found[name], name)
     return found
+
+
+def _micros(time: Any, name: str) -> int:
+    """A moment in microseconds since 1970, or `Invalid`."""
+    if not isinstance(time, datetime):
+        return number_of(time, name)
+    try:
+        return int(time.timestamp() * 1_000_000)
+    except (ValueError, OverflowError, OSError):
+        raise Invalid(f"{name}: that time is too far away; use one of the years 2 to 9998") from None

@@ -5,27 +5,41 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+import msgspec
+
 from perdure.compose import Services, embedded
 from perdure.core.errors import Invalid
 from perdure.core.session import commands as do
 from perdure.core.session.budget import Account, AccountMove, amount
 from perdure.core.session.declared import Declared
-from perdure.core.session.ids import SessionId, session_id
+from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Moved
 from perdure.core.session.origin import Config, Isolation
+from perdure.core.session.shown import shown
 from perdure.edge import files
-from perdure.edge.given import Conditions, config_of, document_of, query_of, text_of, texts_of, vars_of
+from perdure.edge.given import (
+    Conditions,
+    Progress,
+    config_of,
+    document_of,
+    id_of,
+    path_of,
+    progress_of,
+    query_of,
+    text_of,
+    texts_of,
+    vars_of,
+)
 from perdure.edge.session import AsyncSession
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Change, Query
 from perdure.services.loading import SnapshotPolicy
+from perdure.services.sessions import fingerprint
 
 if TYPE_CHECKING:
     from perdure.services.finding import Page
     from perdure.services.lifecycle import Recovered
     from perdure.services.verifying import StoreReport
-
-Progress = Callable[[int, int], None]
 
 
 class AsyncPerdure:
@@ -61,7 +75,7 @@ class AsyncPerdure:
     ) -> AsyncSession:
         """Begin a session. With a key, repeating the call gives the session the first call made."""
         fields = config_of(config)
-        wanted = session_id(id) if id is not None else None
+        wanted = id_of(id) if id is not None else None
         fresh = wanted or SessionId(self._services.sessions.fresh_id())
         cap = fields.max_cost if fields is not None else None
         command = do.Create(
@@ -73,17 +87,19 @@ class AsyncPerdure:
             isolation=isolation,
             account=fresh if cap is not None else None,
             exit_criteria=texts_of(exit_criteria, "exit criterion"),
-            agent_id=str(agent_id) if agent_id is not None else None,
+            agent_id=_agent(agent_id),
             activate=activate,
             **vars_of(vars, declared),
         )
         moves = (AccountMove(account=fresh, cap=amount(cap), sets_cap=True),) if cap is not None else ()
-        outcome = await self._services.sessions.create(command, session=fresh, key=key, accounts=moves)
+        # The account is named after the session, whose id is fresh with every call unless the caller chose it.
+        asked = None if wanted is None else [wanted, fingerprint(msgspec.structs.replace(command, account=None))]
+        outcome = await self._services.sessions.create(command, session=fresh, key=key, accounts=moves, asked=asked)
         return AsyncSession(self._services, outcome.session)
 
     async def session(self, id: str) -> AsyncSession:
         """A session by its id, or `NotFound`."""
-        wanted = session_id(id)
+        wanted = id_of(id)
         await self._services.sessions.log.head(wanted)
         return AsyncSession(self._services, wanted)
 
@@ -92,9 +108,9 @@ class AsyncPerdure:
     ) -> AsyncSession:
         """Rebuild a session exactly from an export: a file, or its lines. One that is there already is left alone."""
         if not isinstance(source, str | os.PathLike | Iterable):
-            raise Invalid(f"import from a path or from lines, not {source!r:.80}")
-        lines = files.lines(os.fspath(source)) if isinstance(source, str | os.PathLike) else source
-        report = await self._services.importing.import_lines(lines, progress)
+            raise Invalid(f"import from a path or from lines, not {shown(source)}")
+        lines = files.lines(path_of(source)) if isinstance(source, str | os.PathLike) else source
+        report = await self._services.importing.import_lines(lines, progress_of(progress))
         return AsyncSession(self._services, report.session)
 
     async def find(self, /, *, limit: int = 50, cursor: str | None = None, **conditions: Unpack[Conditions]) -> "Page":
@@ -110,7 +126,7 @@ class AsyncPerdure:
 
     async def watch(self, after: int | None = None, session: str | None = None) -> AsyncIterator[Change]:
         """Changes as they are committed by anyone, from a position on, or from now."""
-        wanted = session_id(session) if session is not None else None
+        wanted = id_of(session) if session is not None else None
         async for change in self._services.finding.watch(after, wanted):
             yield change
 
@@ -131,11 +147,11 @@ class AsyncPerdure:
 
     def before(self, move: str, hook: Callable[[AsyncSession, Moved], Any]) -> None:
         """Call `hook` before a move, or every move (`*`); if it raises, the move is not made."""
-        self._services.lifecycle.hook("before", move, self._hook(hook))
+        self._services.lifecycle.hook("before", text_of(move, "a move"), self._hook(hook))
 
     def after(self, move: str, hook: Callable[[AsyncSession, Moved], Any]) -> None:
         """Call `hook` after a move, or every move (`*`)."""
-        self._services.lifecycle.hook("after", move, self._hook(hook))
+        self._services.lifecycle.hook("after", text_of(move, "a move"), self._hook(hook))
 
     def _hook(self, hook: Callable[[AsyncSession, Moved], Any]) -> Callable[[SessionId, Moved], Awaitable[None]]:
         async def call(session: SessionId, moved: Moved) -> None:
@@ -157,7 +173,7 @@ class AsyncPerdure:
         async def call(session: SessionId, arguments: dict[str, Any]) -> None:
             await settled(undo(self._handle(session), arguments))
 
-        self._services.lifecycle.compensation(name, call)
+        self._services.lifecycle.compensation(text_of(name, "a compensation"), call)
 
     def _handle(self, session: SessionId) -> AsyncSession:
         return AsyncSession(self._services, session)
@@ -168,7 +184,7 @@ class AsyncPerdure:
 
     async def verify(self, progress: Progress | None = None) -> "StoreReport":
         """Check every byte of every session."""
-        return await self._services.verifying.verify_store(progress)
+        return await self._services.verifying.verify_store(progress_of(progress))
 
     async def inspect(self) -> dict[str, Any]:
         """Facts about the store for people."""
@@ -196,6 +212,10 @@ async def aopen(
     """Open a store for async use; a new file is created. `:memory:` keeps everything in RAM."""
     services = embedded(path, tenant=tenant, actor=actor, read_only=read_only, ambient=ambient, snapshots=snapshots)
     return AsyncPerdure(services)
+
+
+def _agent(agent: Any) -> str | None:
+    return None if agent is None else text_of(str(agent) if type(agent) is int else agent, "agent_id")
 
 
 async def settled(answer: Any) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from perdure.compose import Services
-from perdure.core.errors import Invalid, VersionConflict
+from perdure.core.errors import Invalid, NotFound, VersionConflict
 from perdure.core.session import commands as do
 from perdure.core.session import diff as diffs
 from perdure.core.session import state as states
@@ -16,14 +16,16 @@ from perdure.core.session.event import Draft, Event, Payload
 from perdure.core.session.ids import SessionId
 from perdure.core.session.origin import Config, Lineage
 from perdure.core.session.scratchpad import Pad
+from perdure.core.session.shown import shown
 from perdure.core.session.state import State
 from perdure.core.session.tails import DEFAULT_DEPTH, tail
 from perdure.core.session.transcript import Turn, turns_of
 from perdure.core.session.values import clone
+from perdure.edge import given
 from perdure.edge.files import DiskFiles
-from perdure.edge.given import config_of, document_of, number_of, text_of, texts_of
 from perdure.edge.turn import AsyncTurn
 from perdure.ports.store import Change, Row
+from perdure.services.accounts import account_of
 from perdure.services.requests import BranchRequest
 
 if TYPE_CHECKING:
@@ -48,6 +50,11 @@ class AsyncSession:
     def _other(self, session: SessionId) -> "AsyncSession":
         return AsyncSession(self._services, session)
 
+    async def _do(self, command: do.Command, *, expected: int | None = None, key: str | None = None) -> int:
+        """Have a command decided and made durable; the version it led to."""
+        seen = given.maybe_number(expected, "expected")
+        return (await self._services.sessions.handle(self.id, command, expected=seen, key=key)).version
+
     # ── reading ──
 
     async def info(self) -> Row:
@@ -62,7 +69,7 @@ class AsyncSession:
         """Everything about the session but its history, now or after a version."""
         if at is None:
             return states.copy(await self._state())
-        return await self._services.sessions.loader.state_at(self.id, number_of(at, "a version"))
+        return await self._services.sessions.loader.state_at(self.id, given.number_of(at, "a version"))
 
     async def _state(self) -> State:
         """The state as the loader keeps it, for looking at only; callers get a copy, which is theirs to change."""
@@ -71,27 +78,27 @@ class AsyncSession:
     async def events(self, after: int = 0, upto: int | None = None) -> list[Event]:
         """The log after a version, every byte checked against the chain."""
         log = self._services.sessions.log
-        head = await log.head(self.id)
-        first = max(number_of(after, "after"), head.anchor_version)
-        return await log.events(head, first, None if upto is None else number_of(upto, "upto"))
+        first, last = given.number_of(after, "after"), given.maybe_number(upto, "upto")
+        return await log.steadily(self.id, lambda head: log.events(head, max(first, head.anchor_version), last))
 
     async def turns(self, last: int | None = None) -> list[Turn]:
         """The conversation, whole or its last turns; no tool call is ever cut from its result."""
         log = self._services.sessions.log
-        head = await log.head(self.id)
         if last is None:
-            return turns_of(await log.events(head, head.anchor_version))
-        if number_of(last, "last") < 1:
+            return turns_of(await log.steadily(self.id, lambda head: log.events(head, head.anchor_version)))
+        wanted = given.number_of(last, "last")
+        if wanted < 1:
             raise Invalid("ask for at least one turn", last=last)
-        return turns_of(await log.last_turns(head, last))
+        return turns_of(await log.steadily(self.id, lambda head: log.last_turns(head, wanted)))
 
     async def tail(self, agent: str, depth: int = DEFAULT_DEPTH) -> tuple[Event, ...]:
         """The last events that concern one agent; reads no further back than it must."""
         log = self._services.sessions.log
+        wanted = given.number_of(depth, "depth")
         found: list[Event] = []
         async for page in log.backwards(await log.head(self.id)):
-            found += reversed(tail(page, agent, depth - len(found)))
-            if len(found) >= depth:
+            found += reversed(tail(page, given.text_of(agent, "agent"), wanted - len(found)))
+            if len(found) >= wanted:
                 break
         return tuple(reversed(found))
 
@@ -116,7 +123,7 @@ class AsyncSession:
         """
         items = [events] if isinstance(events, Payload | Draft) else events
         command = do.Append(drafts=drafts_of(items))
-        return (await self._services.sessions.handle(self.id, command, expected=expected, key=key)).version
+        return await self._do(command, expected=expected, key=key)
 
     def turn(self, text: Any = None, *, model: str | None = None, agent: str | None = None) -> AsyncTurn:
         """A turn as a block; an exception inside leaves it interrupted."""
@@ -131,14 +138,19 @@ class AsyncSession:
         config: Config | dict[str, Any] | None = None,
         expected: int | None = None,
     ) -> int:
-        """Change title, tags, metadata or configuration; what is not given stays."""
+        """Change title, tags, metadata or configuration; what is not given stays.
+
+        Of the configuration a dict changes the fields it names and a `Config` changes all, but a cap is removed only
+        by `{"max_cost": None}`. The first cap gives the session an account, shared with branches made from then on.
+        """
         command = do.Configure(
-            title=None if title is None else text_of(title, "title"),
-            tags=None if tags is None else texts_of(tags, "tag"),
-            metadata=None if metadata is None else document_of(metadata, "metadata"),
-            config=config_of(config),
+            title=given.maybe_text(title, "title"),
+            tags=None if tags is None else given.texts_of(tags, "tag"),
+            metadata=None if metadata is None else given.document_of(metadata, "metadata"),
+            config=given.config_of(config),
+            fields=given.fields_of(config),
         )
-        return (await self._services.sessions.handle(self.id, command, expected=expected)).version
+        return await self._do(command, expected=expected)
 
     @overload
     async def vars(self) -> dict[str, Any]: ...
@@ -149,22 +161,12 @@ class AsyncSession:
         found = (await self._state()).vars
         if declared is None:
             return clone(found.document)
-        if not isinstance(declared, Declared):
-            raise Invalid("vars takes what perdure.declare made of your model")
-        return declared.load(found.document, found.schema_version or None)
+        return given.declared_of(declared).load(found.document, found.schema_version or None)
 
     async def set_vars(self, value: Any, declared: Declared[Any] | None = None, *, expected: int | None = None) -> int:
         """Replace the application's own state: a plain document, or an instance of what was declared."""
-        found = (await self._state()).vars
-        if declared is None:
-            if type(value) is not dict:
-                raise Invalid("vars are a dict, or an instance of a model you declare; pass declared=")
-            command = do.SetVars(document=value)
-        else:
-            stored = found.schema_version or None
-            document = declared.carry(found.document, value, stored) if found.document else declared.dump(value)
-            command = do.SetVars(document=document, schema=declared.name, schema_version=declared.stamp(stored))
-        return (await self._services.sessions.handle(self.id, command, expected=expected)).version
+        command = given.set_vars_of((await self._state()).vars, value, declared)
+        return await self._do(command, expected=expected)
 
     async def patch_vars(self, /, **changes: Any) -> int:
         """Change some top-level fields of the application's state; None removes nothing, it is a value."""
@@ -172,43 +174,43 @@ class AsyncSession:
             state = await self._state()
             command = do.SetVars(document={**state.vars.document, **changes})
             try:
-                return (await self._services.sessions.handle(self.id, command, expected=state.version)).version
+                return await self._do(command, expected=state.version)
             except VersionConflict:  # somebody was first: change what is there now
                 continue
 
     async def scratchpad(self, agent: str | None = None) -> str:
         """What the scratchpad says."""
-        return (await self._state()).scratchpads.pads.get(agent or "", Pad()).content
+        name = given.maybe_text(agent, "agent") or ""
+        return (await self._state()).scratchpads.pads.get(name, Pad()).content
 
     async def write_scratchpad(self, content: str, *, agent: str | None = None, expected: int | None = None) -> int:
         """Replace what the scratchpad says."""
-        command = do.WriteScratchpad(content=content, agent=agent)
-        return (await self._services.sessions.handle(self.id, command, expected=expected)).version
+        return await self._do(
+            do.WriteScratchpad(content=content, agent=given.maybe_text(agent, "agent")), expected=expected
+        )
 
     # ── money ──
 
     async def reserve(self, name: str, micros: int, purpose: str = "", *, key: str | None = None) -> int:
         """Set money aside; `BudgetExhausted` when the account has not that much left."""
-        command = do.Reserve(reservation=name, amount=micros, purpose=purpose)
-        return (await self._services.sessions.handle(self.id, command, key=key)).version
+        command = do.Reserve(reservation=given.text_of(name, "a reservation"), amount=micros, purpose=purpose)
+        return await self._do(command, key=key)
 
     async def settle(self, name: str, cost: int, *, estimated: bool = False, key: str | None = None) -> int:
         """Say what it really cost; the rest of the reservation returns."""
-        command = do.Settle(reservation=name, cost=cost, estimated=estimated)
-        return (await self._services.sessions.handle(self.id, command, key=key)).version
+        command = do.Settle(reservation=given.text_of(name, "a reservation"), cost=cost, estimated=estimated)
+        return await self._do(command, key=key)
 
     async def account(self) -> Account:
         """The account the session draws on; without one there is no limit."""
-        name = (await self.info()).account
-        found = await self._services.store.account(name) if name is not None else None
-        return found or Account()
+        return await account_of(self._services.store, self._services.sessions.loader, await self._state())
 
     # ── life ──
 
     async def move(self, event: str, reason: str = "", *, expected: int | None = None, key: str | None = None) -> int:
         """Move along the lifecycle table."""
-        name = text_of(event, "a move")
-        return (await self._services.lifecycle.move(self.id, name, reason, expected=expected, key=key)).version
+        name, seen = given.text_of(event, "a move"), given.maybe_number(expected, "expected")
+        return (await self._services.lifecycle.move(self.id, name, reason, expected=seen, key=key)).version
 
     async def activate(self) -> int:
         """INIT → ACTIVE."""
@@ -246,8 +248,8 @@ class AsyncSession:
         if checkpoint is None:
             await self._services.lifecycle.wake(self.id, key=key)
             return self
-        request = BranchRequest(title=_title(title), config=document_of(config, "config"), key=key)
-        made = await self._services.branches.resume(text_of(checkpoint, "checkpoint"), request)
+        request = BranchRequest(title=given.maybe_text(title, "title"), config=given.overrides_of(config), key=key)
+        made = await self._services.branches.resume(await self._own(checkpoint), request)
         return self._other(made.session)
 
     async def recover(self) -> "Recovered | None":
@@ -256,7 +258,7 @@ class AsyncSession:
 
     async def roll_back(self, reason: str = "") -> int:
         """Drop the open turn from the conversation; its money stays spent."""
-        return (await self._services.sessions.handle(self.id, do.RollBack(reason=reason))).version
+        return await self._do(do.RollBack(reason=reason))
 
     # ── checkpoints and branches ──
 
@@ -264,27 +266,36 @@ class AsyncSession:
         self, label: str = "", metadata: dict[str, Any] | None = None, *, key: str | None = None
     ) -> "CheckpointInfo":
         """Make the present state one that can be resumed from."""
-        return await self._services.checkpoints.take(self.id, label, document_of(metadata, "metadata"), key=key)
+        return await self._services.checkpoints.take(
+            self.id, given.text_of(label, "label"), given.document_of(metadata, "metadata"), key=key
+        )
 
     async def checkpoints(self) -> "tuple[CheckpointInfo, ...]":
         """The checkpoints that can be used, oldest first."""
         return await self._services.checkpoints.list(self.id)
 
+    async def _own(self, checkpoint: str) -> str:
+        """The id of a checkpoint, unless it is another session's."""
+        found = await self._services.store.checkpoint(given.text_of(checkpoint, "checkpoint"))
+        if found is not None and found[0] != self.id:
+            raise NotFound(f"session {self.id} has no checkpoint {checkpoint}; look at its list", session=self.id)
+        return checkpoint
+
     async def pin(self, checkpoint: str) -> "CheckpointInfo":
         """Keep a checkpoint for as long as the session lives."""
-        return await self._services.checkpoints.pin(text_of(checkpoint, "checkpoint"))
+        return await self._services.checkpoints.pin(await self._own(checkpoint))
 
     async def unpin(self, checkpoint: str) -> "CheckpointInfo":
         """Let a checkpoint expire again."""
-        return await self._services.checkpoints.pin(text_of(checkpoint, "checkpoint"), False)
+        return await self._services.checkpoints.pin(await self._own(checkpoint), False)
 
     async def drop_checkpoint(self, checkpoint: str) -> None:
         """Make a checkpoint's id unusable now."""
-        await self._services.checkpoints.drop(text_of(checkpoint, "checkpoint"))
+        await self._services.checkpoints.drop(await self._own(checkpoint))
 
     async def restore(self, checkpoint: str) -> "Restored":
         """The state a checkpoint holds; a damaged copy is rebuilt from the log, and says so."""
-        return await self._services.checkpoints.restore(text_of(checkpoint, "checkpoint"))
+        return await self._services.checkpoints.restore(await self._own(checkpoint))
 
     async def branch(
         self,
@@ -298,25 +309,29 @@ class AsyncSession:
     ) -> "AsyncSession":
         """A session that shares this one's log up to a version and goes its own way."""
         request = BranchRequest(
-            kind=kind, name=text_of(name, "name"), title=_title(title), config=document_of(config, "config"), key=key
+            kind=given.text_of(kind, "kind"),
+            name=given.text_of(name, "name"),
+            title=given.maybe_text(title, "title"),
+            config=given.overrides_of(config),
+            key=key,
         )
-        place = None if at is None else number_of(at, "a version")
+        place = given.maybe_number(at, "a version")
         return self._other((await self._services.branches.branch(self.id, place, request)).session)
 
     async def rewind(self, turns: int = 1, *, to: int | None = None, title: str | None = None) -> "AsyncSession":
         """A branch from before the last turns, or at a version."""
-        request = BranchRequest(name="rewind", title=_title(title))
+        request = BranchRequest(name="rewind", title=given.maybe_text(title, "title"))
         branches = self._services.branches
         if to is None:
-            made = await branches.rewind(self.id, number_of(turns, "turns"), request)
+            made = await branches.rewind(self.id, given.number_of(turns, "turns"), request)
         else:
-            made = await branches.branch(self.id, number_of(to, "a version"), request)
+            made = await branches.branch(self.id, given.number_of(to, "a version"), request)
         return self._other(made.session)
 
     async def edit(self, turn: int, content: Any, *, title: str | None = None) -> "AsyncSession":
         """A branch in which a turn starts anew with other words, left open for the answer."""
-        request = BranchRequest(name="edit", title=_title(title))
-        made = await self._services.branches.edit(self.id, number_of(turn, "a turn"), content, request)
+        request = BranchRequest(name="edit", title=given.maybe_text(title, "title"))
+        made = await self._services.branches.edit(self.id, given.number_of(turn, "a turn"), content, request)
         return self._other(made.session)
 
     async def branches(self) -> tuple[Row, ...]:
@@ -338,12 +353,14 @@ class AsyncSession:
     ) -> "MergeReport":
         """Take over another session's vars and scratchpads, three-way."""
         if not isinstance(source, AsyncSession):
-            raise Invalid(f"merge another session, not {source!r:.80}")
-        return await self._services.merging.merge(self.id, source.id, policy, summary)
+            raise Invalid(f"merge another session, not {shown(source)}")
+        return await self._services.merging.merge(self.id, source.id, given.text_of(policy, "policy"), summary)
 
     async def resolve(self, conflict: str, choices: dict[str, Any], *, summary: str | None = None) -> "MergeReport":
-        """Settle a conflict a merge left: for each path `ours`, `theirs`, `base`, or a value."""
-        return await self._services.merging.resolve(self.id, conflict, choices, summary)
+        """Settle a conflict a merge left: for each path `ours` (what is there now), `theirs`, `base`, or a value as
+        `{"value": …}`.
+        """
+        return await self._services.merging.resolve(self.id, given.text_of(conflict, "conflict"), choices, summary)
 
     # ── taking away, proving, moving ──
 
@@ -351,13 +368,13 @@ class AsyncSession:
         """Destroy the content of events; the chain stays whole."""
         wanted = [versions] if isinstance(versions, int) else versions
         if not isinstance(wanted, Iterable):
-            raise Invalid(f"name the versions to redact, not {wanted!r:.80}")
-        numbers = [number_of(version, "a version") for version in wanted]
+            raise Invalid(f"name the versions to redact, not {shown(wanted)}")
+        numbers = [given.number_of(version, "a version") for version in wanted]
         return (await self._services.erasure.redact(self.id, numbers, reason)).version
 
     async def prune(self, upto: int) -> int:
         """Drop the log up to a version, for good; the version really pruned to."""
-        return await self._services.erasure.prune(self.id, number_of(upto, "a version"))
+        return await self._services.erasure.prune(self.id, given.number_of(upto, "a version"))
 
     async def erase(self) -> int:
         """Remove the session for good; how many branches were given their own copy of its log first."""
@@ -371,16 +388,14 @@ class AsyncSession:
         self, path: str | os.PathLike[str] | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> list[bytes]:
         """The session as JSONL, one event a line: as lines, or into a file that is there whole or not at all."""
-        lines = self._services.exporting.export(self.id, progress)
-        if path is None:
+        target = None if path is None else given.path_of(path)
+        lines = self._services.exporting.export(self.id, given.progress_of(progress))
+        if target is None:
             return [line async for line in lines]
-        await DiskFiles().replace(os.fspath(path), lines)
+        await DiskFiles().replace(target, lines)
         return []
 
     async def mirror(self, path: str | os.PathLike[str], *, finish: bool = False) -> int:
         """Keep a JSONL file in step with the session: write what it lacks; how many lines that were."""
-        return await self._services.mirroring.mirror(self.id, os.fspath(path), DiskFiles(), finish=finish)
-
-
-def _title(title: str | None) -> str | None:
-    return None if title is None else text_of(title, "title")
+        ends = given.flag_of(finish, "finish")
+        return await self._services.mirroring.mirror(self.id, given.path_of(path), DiskFiles(), finish=ends)

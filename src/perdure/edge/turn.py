@@ -9,6 +9,7 @@ from perdure.core.session import commands as do
 from perdure.core.session.event import Draft, Payload
 from perdure.core.session.ids import SessionId
 from perdure.core.session.turns import Message, ToolAsked, ToolFinished, ToolStarted, TurnFinished, TurnStarted
+from perdure.waiting import unbroken
 
 
 class AsyncTurn:
@@ -36,12 +37,20 @@ class AsyncTurn:
         opening: list[Payload] = [TurnStarted(model=self._model)]
         if self._text is not None:
             opening.append(Message(role="user", content=self._text))
-        await self._append(*opening)
+        try:
+            await unbroken(self._append(*opening))
+        except BaseException as stopped:
+            if self.number:  # it was begun, but nobody gets inside to end it
+                await unbroken(self._services.lifecycle.recover(self._session, reason=type(stopped).__name__))
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await unbroken(self._end(kind))
+
+    async def _end(self, kind: type[BaseException] | None) -> None:
         try:
             if kind is None:
                 await self._append(TurnFinished(tokens_in=self._tokens[0], tokens_out=self._tokens[1]))

@@ -11,10 +11,13 @@ from perdure.core.errors import BadCursor, Invalid
 from perdure.core.session import codec
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.lifecycle import Phase
+from perdure.core.session.shown import shown
 from perdure.ports.store import Change, Query, Row
 from perdure.services.sessions import Sessions
 
 MAX_PAGE = 1000
+MAX_CONDITIONS = 100
+MAX_TEXT = 10_000
 LARGEST = (1 << 63) - 1
 
 
@@ -36,16 +39,21 @@ class Finding:
         """The conditions, checked: `Invalid` says which one is wrong."""
         phases = conditions.get("phases", ())
         known = {phase.value for phase in Phase}
+        _few(conditions, "phases", len(known))
+        _few(conditions, "tags", MAX_CONDITIONS)
+        _few(conditions, "metadata", MAX_CONDITIONS)
+        if isinstance(searched := conditions.get("text"), str) and len(searched) > MAX_TEXT:
+            raise Invalid(f"find takes a text of at most {MAX_TEXT} characters, not {len(searched)}", limit=MAX_TEXT)
         for phase in phases:
             if phase not in known:
-                raise Invalid(f"{phase!r} is not a phase; use one of {', '.join(sorted(known))}", phase=phase)
+                raise Invalid(f"{shown(phase)} is not a phase; use one of {', '.join(sorted(known))}")
         limit = conditions.get("limit", 50)
         if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
-            raise Invalid(f"a page has 1 to {MAX_PAGE} rows, not {limit!r}", limit=limit)
+            raise Invalid(f"a page has 1 to {MAX_PAGE} rows, not {shown(limit)}")
         codec.encode(conditions.get("metadata", {}))
         try:
             query = msgspec.convert({"tenant": self._tenant, **conditions}, Query)
-        except msgspec.ValidationError as wrong:
+        except (msgspec.ValidationError, UnicodeEncodeError) as wrong:
             raise Invalid(f"find: {wrong}") from wrong
         codec.encode_struct(query)  # refuses texts that no store can compare
         times = (query.created_after, query.created_before, query.active_after, query.active_before)
@@ -71,10 +79,18 @@ class Finding:
 
     async def watch(self, after: int | None, session: SessionId | None) -> AsyncIterator[Change]:
         """Changes from a position on, or from now; of one session if asked."""
+        if after is not None and (type(after) is not int or not -LARGEST <= after <= LARGEST):
+            raise Invalid(f"watch starts after a position, a whole number, not {shown(after)}")
         start = await self._store.position() if after is None else after
         async for change in self._store.watch(start):
             if session is None or change.session == session:
                 yield change
+
+
+def _few(conditions: dict[str, Any], name: str, most: int) -> None:
+    given = conditions.get(name, ())
+    if isinstance(given, tuple | dict) and len(given) > most:
+        raise Invalid(f"find takes at most {most} {name}, not {len(given)}; ask for fewer", limit=most)
 
 
 def fingerprint(query: Query) -> bytes:
@@ -95,5 +111,5 @@ def open_cursor(cursor: str, mark: bytes) -> tuple[int, SessionId]:
     except (ValueError, AttributeError, UnicodeError):
         found = b""
     if len(found) != 32 or found[:8] != mark:
-        raise BadCursor("this cursor was not made by this query; start without one", cursor=cursor)
+        raise BadCursor("this cursor was not made by this query; start without one")
     return int.from_bytes(found[8:16], "big"), SessionId(text(found[16:]))

@@ -11,12 +11,13 @@ from typing import Final
 
 import msgspec
 
-from perdure.core.errors import AlreadyExists, BadExport
+from perdure.core.errors import AlreadyExists, BadExport, Invalid
 from perdure.core.session import ids
 from perdure.core.session import record as records
 from perdure.core.session.ids import SessionId
 from perdure.core.session.rebuilding import Rebuilder
 from perdure.core.session.record import Record
+from perdure.core.session.shown import shown
 from perdure.ports.store import Head, Segment, Snapshot, Stored
 from perdure.projections.row import row_of
 from perdure.services.exporting import REPORTED, Progress
@@ -138,6 +139,8 @@ async def _each(lines: Lines) -> AsyncIterator[bytes]:
 
 
 def _plain(line: bytes | str) -> bytes:
+    if not isinstance(line, str | bytes | bytearray | memoryview):
+        raise Invalid(f"a line of an export is text or bytes, not {shown(line)}")
     text = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else bytes(line)
     return text.removesuffix(b"\n").removesuffix(b"\r")
 

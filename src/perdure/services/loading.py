@@ -61,7 +61,10 @@ class Loader:
 
     async def load(self, session: SessionId) -> Loaded:
         """The session as it stands in the store now, or `NotFound`."""
-        head = await self.log.head(session)
+        return await self.log.steadily(session, self._load)
+
+    async def _load(self, head: Head) -> Loaded:
+        session = head.row.session
         known = self._cache.get(session)
         if known is not None and known.state.version == head.row.version and known.digest == head.row.digest:
             return known
@@ -74,7 +77,10 @@ class Loader:
 
     async def state_at(self, session: SessionId, version: int) -> State:
         """The state after a version of the past, or `NotFound`."""
-        head = await self.log.head(session)
+        return await self.log.steadily(session, lambda head: self._state_at(head, version))
+
+    async def _state_at(self, head: Head, version: int) -> State:
+        session = head.row.session
         if version < max(1, head.anchor_version) or version > head.row.version:
             raise NotFound(
                 f"session {session} has no version {version}; it has {max(1, head.anchor_version)} to "

@@ -3,7 +3,8 @@
 Invariant: an event is handed out only after its digest, its version and its place have been proven.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
@@ -16,6 +17,7 @@ from perdure.core.session.record import Record
 from perdure.core.session.turns import TurnStarted
 from perdure.ports.store import Head, Run, Store, Stored
 
+T = TypeVar("T")
 PAGE = 256
 
 
@@ -59,6 +61,22 @@ class Log:
         if found is None or found.row.tenant != self._tenant:
             raise NotFound(f"no session {session} here; find lists those there are", session=session)
         return found
+
+    async def steadily(self, session: SessionId, read: Callable[[Head], Awaitable[T]]) -> T:
+        """What `read` makes of a session's log as it stands.
+
+        A log that is pruned, handed over or erased while it is read looks damaged for that moment: then it is read
+        again from where it stands now. Damage that is still there is damage.
+        """
+        head = await self.head(session)
+        while True:
+            try:
+                return await read(head)
+            except Tampered:
+                fresh = await self.head(session)
+                if (fresh.segments, fresh.anchor_version) == (head.segments, head.anchor_version):
+                    raise
+                head = fresh
 
     async def pages(self, head: Head, after: int = 0, upto: int | None = None) -> AsyncIterator[list[Event]]:
         """Events with versions in (after, upto], oldest first, page by page."""

@@ -1,6 +1,6 @@
 """Diffing and merging sessions: vars and scratchpads three-way, from the point where the logs parted."""
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -10,14 +10,16 @@ from perdure.core.session import diff as diffs
 from perdure.core.session import merge as merges
 from perdure.core.session import state as states
 from perdure.core.session.ids import SessionId
-from perdure.core.session.origin import SINGLE_LEVEL
+from perdure.core.session.origin import SINGLE_LEVEL, Lineage
+from perdure.core.session.shown import shown
 from perdure.core.session.state import State
-from perdure.core.session.values import Path, path_text
+from perdure.core.session.values import Path, check, path_text
 from perdure.ports.store import Head
 from perdure.services.log import stretches
 from perdure.services.sessions import Sessions
 
-SIDES: Final = ("base", "ours", "theirs")
+Side = Literal["base", "ours", "theirs"]
+SIDES: Final[tuple[Side, ...]] = ("base", "ours", "theirs")
 POLICIES: Final = ("escalate", "last_writer_wins", "ours", "theirs")
 
 
@@ -55,11 +57,11 @@ class Merging:
         mine, other = await self._sessions.log.head(session), await self._sessions.log.head(source)
         ours = (await self._sessions.loader.load(session)).state
         theirs = (await self._sessions.loader.load(source)).state
-        base_version = common_version(mine, other)
+        base_version, holder = await self._parted(mine, other, ours, theirs)
         before = ours.links.merged.get(source, 0)
         if before == theirs.version and summary is None:
             return _nothing_new(session, source, ours.version, base_version)
-        base = await self._base(theirs, session, base_version, before)
+        base = await self._base(theirs, holder, base_version, before)
         merged = merges.merge(base, content_of(ours), content_of(theirs), _policy(policy, mine, other))
         conflict_id = self._sessions.fresh_id() if merged.conflicts else ""
         command = _command(merged, theirs, base_version, policy)
@@ -75,7 +77,28 @@ class Merging:
             conflict_id=conflict_id or None,
         )
 
-    async def _base(self, theirs: State, session: SessionId, version: int, before: int) -> dict[str, Any]:
+    async def _parted(self, mine: Head, other: Head, ours: State, theirs: State) -> tuple[int, SessionId]:
+        """Where the two parted, and who still has the state of that moment; version 0 when nobody has."""
+        common = common_version(mine, other)
+        if common:
+            return common, mine.row.session
+        # Pruning takes the log they shared, but a branch remembers where it began.
+        for branch, lineage, parent in ((other, theirs.origin.lineage, mine), (mine, ours.origin.lineage, other)):
+            if lineage is None or lineage.parent != parent.row.session:
+                continue
+            if branch.anchor_version <= lineage.version:
+                return lineage.version, branch.row.session
+            if await self._holds(parent, lineage):
+                return lineage.version, parent.row.session
+        return 0, mine.row.session
+
+    async def _holds(self, parent: Head, lineage: Lineage) -> bool:
+        """Whether the parent's log still has the version a branch began at, and is the log it began in."""
+        if not parent.anchor_version < lineage.version <= parent.row.version:
+            return parent.anchor_version == lineage.version and parent.anchor_digest == lineage.digest
+        return (await self._sessions.log.place(parent, lineage.version))[0] == lineage.digest
+
+    async def _base(self, theirs: State, holder: SessionId, version: int, before: int) -> dict[str, Any]:
         """The content both have in common: the source's when it was last merged, else the common ancestor's; a branch
         that left `vars` behind has none of them in common.
         """
@@ -83,7 +106,7 @@ class Merging:
             return content_of(await self._sessions.loader.state_at(SessionId(theirs.session), before))
         if version == 0:
             return content_of(states.BLANK)
-        base = content_of(await self._sessions.loader.state_at(session, version))
+        base = content_of(await self._sessions.loader.state_at(holder, version))
         lineage = theirs.origin.lineage
         if lineage is not None and lineage.kind in SINGLE_LEVEL and lineage.version == version:
             base["vars"] = {}
@@ -92,7 +115,11 @@ class Merging:
     async def resolve(
         self, session: SessionId, conflict: str, choices: dict[str, Any], summary: str | None = None
     ) -> MergeReport:
-        """Settle a pending conflict: for each path `ours`, `theirs`, `base`, or a value of one's own."""
+        """Settle a pending conflict: for each path `ours` (what is there now), `theirs`, `base`, or a value of one's
+        own as `{"value": …}`; one that is neither a text nor such a dict may be given as it is.
+        """
+        if type(choices) is not dict:
+            raise Invalid(f"choices are a dict of paths and sides, not {shown(choices)}")
         state = (await self._sessions.loader.load(session)).state
         pending = state.links.conflicts.get(conflict)
         if pending is None:
@@ -151,7 +178,7 @@ def _policy(name: str, ours: Head, theirs: Head) -> Any:
         case "ours" | "theirs":
             return merges.Priority(winner=name)
         case _:
-            raise Invalid(f"{name!r} is not a merge policy; use one of {', '.join(POLICIES)}", policy=name)
+            raise Invalid(f"{shown(name)} is not a merge policy; use one of {', '.join(POLICIES)}")
 
 
 def _command(merged: merges.Merged, theirs: State, base_version: int, policy: str) -> do.MergeIn:
@@ -186,18 +213,33 @@ def _waiting(content: dict[str, Any], conflicts: tuple[dict[str, Any], ...]) -> 
 
 
 def _choices(conflicts: tuple[dict[str, Any], ...], chosen: dict[str, Any]) -> dict[Path, merges.Choice]:
-    """A decision for every conflicting path, by its spelling; anything but a side's name is a value of one's own."""
+    """A decision for every conflicting path, by its spelling. What is ours stays as it is by now."""
     found: dict[Path, merges.Choice] = {}
     names = {path_text(tuple(item["path"])): tuple(item["path"]) for item in conflicts}
     for name in chosen:
         if name not in names:
-            raise Invalid(f"{name} is not in conflict; choose for {', '.join(names)}", path=name)
+            spelled = name[:200] if type(name) is str else shown(name)
+            raise Invalid(f"{spelled} is not in conflict; choose for {', '.join(names)}", path=spelled)
     for name, path in names.items():
         if name not in chosen:
             raise Invalid(f"no choice for {name}; choose for each of {', '.join(names)}", path=name)
-        match chosen[name]:
-            case "ours" | "theirs" | "base" as side:
-                found[path] = side
-            case value:
-                found[path] = merges.Use(value)
+        choice = _choice(name, chosen[name])
+        if choice != "ours":
+            found[path] = choice
     return found
+
+
+def _choice(name: str, given: Any) -> merges.Choice:
+    """A side by its name, or a value of one's own; a text that names no side is a slip, not a value."""
+    if type(given) is dict and given.keys() == {"value"}:
+        check(given["value"])
+        return merges.Use(given["value"])
+    if not isinstance(given, str):
+        check(given)
+        return merges.Use(given)
+    for side in SIDES:
+        if given == side:
+            return side
+    raise Invalid(
+        f"{shown(given)} is no side of {name}; choose ours, theirs or base, or give a text as {{'value': …}}", path=name
+    )

@@ -15,7 +15,6 @@ from perdure.core.session.diff import (
     Remove,
     Replace,
     apply,
-    apply_leniently,
     diff,
     from_document,
     invert,
@@ -67,7 +66,6 @@ def test_nothing_given_is_changed(pair: tuple[Any, Any]) -> None:
     patch = diff(a, b)
     written = encode(to_document(patch))
     apply(a, patch)
-    apply_leniently(b, patch)
     invert(patch)
     assert encode([a, b]) == before
     assert encode(to_document(patch)) == written
@@ -105,22 +103,11 @@ def test_a_patch_fits_or_is_refused_with_its_path(value: Any, patch: Patch) -> N
     refused = None
     try:
         found = apply(value, patch)
-        assert same(apply_leniently(value, patch), found)
         assert same(apply(found, invert(patch)), value)
     except Invalid as error:
         refused = error
     assert refused is None or refused.path in {op.path for op in patch}
     assert encode(value) == before
-
-
-@given(similar, patches)
-def test_a_lenient_patch_never_fails(value: Any, patch: Patch) -> None:
-    encode(apply_leniently(value, patch))
-
-
-def test_a_lenient_patch_does_all_that_fits() -> None:
-    patch = (Replace(("a",), 1, 2), Replace(("gone",), 1, 2), Remove(("b", 5), 0), Add(("c",), 3), Add(("c", "d"), 4))
-    assert apply_leniently({"a": 1, "b": []}, patch) == {"a": 2, "b": [], "c": 3}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +136,6 @@ def test_a_lenient_patch_does_all_that_fits() -> None:
 def test_what_does_not_fit_is_refused(value: Any, op: Any) -> None:
     with pytest.raises(Invalid, match="does not fit"):
         apply(value, (op,))
-    assert same(apply_leniently(value, (op,)), value)
 
 
 def test_operations_are_the_few_that_one_would_write() -> None:

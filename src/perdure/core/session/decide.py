@@ -141,13 +141,15 @@ def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
     config = command.config
     if config is not None and command.fields is not None:
         config = override(state.origin.config, config, command.fields)
-    capped = config is not None and config.max_cost is not None and budget.amount(config.max_cost) >= 0
+    cap = config.max_cost if config is not None else None
+    if cap is not None:
+        budget.amount(cap)
     changes: dict[str, Any] = {}
     for name in ("title", "tags", "metadata", "config"):
         value = config if name == "config" else getattr(command, name)
         if value is not None and _written(name, value) != _written(name, getattr(state.origin, name)):
             changes[name] = value
-    if capped and "config" in changes and state.origin.account is None:
+    if cap is not None and "config" in changes and state.origin.account is None:
         changes["account"] = state.session  # branches made from now on share the cap
     return (draft(Configured(**changes)),) if changes else ()
 

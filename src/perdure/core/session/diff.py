@@ -105,18 +105,6 @@ def apply(value: Value, patch: Patch) -> Any:
     return draft.root
 
 
-def apply_leniently(value: Value, patch: Patch) -> Any:
-    """Give what the patch makes of `value`, leaving out what does not fit. Never fails: replay uses it where an
-    earlier change was redacted."""
-    draft = _Draft(value)
-    for op in patch:
-        try:
-            draft.do(op)
-        except Invalid:
-            continue
-    return draft.root
-
-
 class _Draft:
     """A value being changed. Each dict and list on the way to a change is copied once, the rest is shared."""
 

@@ -1,9 +1,13 @@
-"""Connections that only read. Blocking callers read on their own thread; tasks on a few threads of ours."""
+"""Connections that only read. Blocking callers read on their own thread; tasks on a few threads of ours.
+
+Invariant: a question under way is a mark in a set, made and taken away by steps an interrupt cannot split; so however
+questions are interrupted, a fork waits for those under way and for no other.
+"""
 
 import os
 from collections import deque
 from collections.abc import Callable
-from threading import Condition, Lock
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 import apsw
@@ -17,6 +21,8 @@ from perdure.waiting import Ticket, blocking
 T = TypeVar("T")
 THREADS: Final = min(4, (os.cpu_count() or 1) + 1)
 IDLE: Final = 8
+GLANCE: Final = 0.05
+"""Seconds after which a pause looks for itself: a reader may be interrupted just as it was to tell that it left."""
 
 
 class Readers:
@@ -26,9 +32,9 @@ class Readers:
         self._path = path
         self._idle: deque[apsw.Connection] = deque()
         self._lock = Lock()
-        self._gate = Condition()
-        self._busy = 0
-        self._paused = False
+        self._busy: set[object] = set()
+        self._left: Ticket[None] = Ticket()
+        self._paused: Ticket[None] | None = None
         self._threads: Any = None
 
     async def ask(self, question: Callable[[Asks], T]) -> T:
@@ -48,10 +54,25 @@ class Readers:
             ticket.deliver(answer)
 
     def _answer(self, question: Callable[[Asks], T]) -> T:
-        with self._gate:
-            while self._paused:
-                self._gate.wait()
-            self._busy += 1
+        mark = object()
+        try:
+            self._busy.add(mark)
+            while (paused := self._paused) is not None:
+                self._leave(mark)
+                paused.wait()
+                self._busy.add(mark)
+            answer = self._look(question)
+        finally:
+            self._busy.discard(mark)
+            if self._paused is not None:
+                self._leave(mark)
+        return answer
+
+    def _leave(self, mark: object) -> None:
+        self._busy.discard(mark)
+        self._left.deliver(None)
+
+    def _look(self, question: Callable[[Asks], T]) -> T:
         connection: apsw.Connection | None = None
         try:
             connection = self._borrow()
@@ -71,24 +92,23 @@ class Readers:
         finally:
             if connection is not None:
                 self._give_back(connection)
-            with self._gate:
-                self._busy -= 1
-                self._gate.notify_all()
 
     def pause(self) -> None:
         """Let the questions under way finish, hold new ones, and close every connection."""
-        with self._gate:
-            self._paused = True
-            while self._busy:
-                self._gate.wait()
+        self._paused = Ticket()
+        while self._busy:
+            left: Ticket[None] = Ticket()
+            self._left = left
+            if self._busy:
+                left.wait(GLANCE)
         while self._idle:
             self._idle.pop().close()
 
     def go_on(self) -> None:
         """Take questions again."""
-        with self._gate:
-            self._paused = False
-            self._gate.notify_all()
+        paused, self._paused = self._paused, None
+        if paused is not None:
+            paused.deliver(None)
 
     def _borrow(self) -> apsw.Connection:
         try:
@@ -99,10 +119,10 @@ class Readers:
             return connection
 
     def _give_back(self, connection: apsw.Connection) -> None:
-        if len(self._idle) < IDLE:
+        if len(self._idle) < IDLE and not connection.in_transaction:
             self._idle.append(connection)
         else:
-            connection.close()
+            connection.close(True)
 
     def _pool(self) -> Any:
         with self._lock:

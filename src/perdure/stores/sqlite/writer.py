@@ -5,6 +5,10 @@ all that has queued up meanwhile; tasks hand their operation to a thread that do
 could run in this turn of their event loop has run. An operation that
 refuses (a conflict, an exhausted budget) fails alone; an engine error fails its whole batch, since none of it is on
 disk. After a failed fsync nothing more is written until the file has been reopened and checkpointed (R3).
+
+An interrupt may strike the thread that leads between any two steps. Invariant: a job stays in the queue until its
+ticket is done, and the outcomes of a batch are noted before its COMMIT; so whether the connection is still in its
+transaction tells whether they hold, and whoever leads next can finish what was left.
 """
 
 from collections import deque
@@ -59,8 +63,8 @@ def _empty_log(connection: apsw.Connection) -> None:
     """Fold the write-ahead log into the file and cut it, so that what was destroyed is not left in it. If somebody
     reads just now it stays until the next time: nobody is made to wait.
     """
-    connection.set_busy_handler(None)
     try:
+        connection.set_busy_handler(None)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.set_busy_handler(patience)
@@ -78,6 +82,8 @@ class Writer:
         self._connection = connection
         self._poisoned: PerdureError | None = None
         self._closed = False
+        self._decided: list[Outcome] = []
+        """What the batch under way comes to if its commit is made, until everyone has been told."""
         self._thread: Thread | None = None
         self._work = Semaphore(0)
         self._gathering = Gathering()
@@ -90,14 +96,19 @@ class Writer:
         if self._closed:
             raise StoreClosed("the store is closed; open it again")
         ticket: Ticket[Any] = Ticket()
-        self._queue.append(Job(operation, ticket, guarded))
-        if blocking():
-            with self._lock:
-                while not ticket.done:
-                    self._commit_batch(ticket)
-        else:
+        if not blocking():
+            self._queue.append(Job(operation, ticket, guarded))
             self._start()
             self._gathering(self._work.release)
+            return ticket
+        try:
+            self._queue.append(Job(operation, ticket, guarded))
+            with self._lock:
+                while not ticket.done:
+                    self._commit_batch()
+        except BaseException:
+            ticket.deliver(None)  # nobody waits any more: whoever leads next passes over the job
+            raise
         return ticket
 
     def _start(self) -> None:
@@ -114,48 +125,67 @@ class Writer:
                 if self._queue:
                     self._commit_batch()
 
-    def _commit_batch(self, own: Ticket[Any] | None = None) -> None:
+    def _commit_batch(self) -> None:
         """Run what has queued up in one transaction and tell everyone how it went.
 
-        An interrupt of the thread that leads ends its own call only: others' operations are put back or, if the
-        commit had been made, delivered.
+        An interrupt of the thread that leads ends its own call only: others' operations stay queued or, if the
+        commit had been made, are told.
         """
         batch: list[Job] = []
-        outcomes: list[Outcome] = []
         try:
-            while self._queue and len(batch) < MAX_BATCH:
-                batch.append(self._queue.popleft())
+            for place in range(min(len(self._queue), MAX_BATCH)):
+                batch.append(self._queue[place])
+            self._settle()
             if batch:
-                self._transact(batch, outcomes)
+                self._transact(batch)
         except apsw.Error as error:
             failure = translate(error, self._path)
             if isinstance(failure, StorePoisoned):
                 self._poison(failure)
-            outcomes = [(job.ticket, None, failure) for job in batch]
+            self._decided = [(job.ticket, None, failure) for job in batch if not job.ticket.done]
         except PerdureError as refusal:
-            outcomes = [(job.ticket, None, refusal) for job in batch]
+            self._decided = [(job.ticket, None, refusal) for job in batch if not job.ticket.done]
         except BaseException:
-            if not outcomes:
-                self._queue.extendleft(job for job in reversed(batch) if job.ticket is not own)
-                self._work.release()
+            self._settle()
+            self._work.release()
             raise
-        finally:
-            if outcomes:
-                self._committed()
-            deliver_all(outcomes)
+        try:
+            self._settle()
+        except BaseException:
+            self._settle()
+            raise
 
-    def _transact(self, batch: list[Job], outcomes: list[Outcome]) -> None:
-        """Fill in the outcomes once, and only once, the disk has them."""
+    def _settle(self) -> None:
+        """Bring the batch that was under way to its end: undone, if its commit was not made; else everyone told.
+
+        Only for who leads; doing it again does no harm.
+        """
+        connection = self._connection
+        if connection is not None and connection.in_transaction:
+            self._decided = []
+            self._stirred.clear()
+            connection.execute("ROLLBACK")
+        if self._decided:
+            self._committed()
+            deliver_all(self._decided)
+            self._decided = []
+        while self._queue and self._queue[0].ticket.done:
+            self._queue.popleft()
+
+    def _transact(self, batch: list[Job]) -> None:
+        """Note the outcomes, then commit them. An engine error leaves neither."""
         connection = self._open()
         try:
             connection.execute("BEGIN IMMEDIATE")
             transaction = Transaction(connection, self._stirred)
-            decided = [self._run(transaction, job) for job in batch]
+            outcomes: list[Outcome] = []
+            outcomes.extend(self._run(transaction, job) for job in batch if not job.ticket.done)
+            self._decided = outcomes
             connection.execute("COMMIT")
-            outcomes.extend(decided)
             if transaction.destroys:
                 _empty_log(connection)
-        except BaseException:
+        except (apsw.Error, PerdureError):
+            self._decided = []  # some errors end the transaction by themselves: it must not be taken for committed
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             self._stirred.clear()
@@ -197,21 +227,23 @@ class Writer:
 
     def _poison(self, failure: PerdureError) -> None:
         self._poisoned = failure
-        if self._connection is not None:
-            self._connection.close(True)
-            self._connection = None
+        self._disconnect(force=True)
+
+    def _disconnect(self, *, force: bool = False) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close(force)
 
     def close(self) -> None:
         """Commit what is queued, stop the thread, close the connection."""
         with self._lock:
             if self._closed:
                 return
+            self._settle()
             while self._queue:
                 self._commit_batch()
             self._closed = True
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._disconnect()
         if self._thread is not None:
             self._work.release()
             self._thread.join()
@@ -219,9 +251,8 @@ class Writer:
     def pause(self) -> None:
         """Wait for the commit under way, hold further ones, and close the connection."""
         self._lock.acquire()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._settle()
+        self._disconnect()
 
     def go_on(self) -> None:
         """Commit again."""
