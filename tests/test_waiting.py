@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure.waiting import Bell, Lane, Ticket, blocking, deliver_all, drive
+from perdure.waiting import Bell, Lane, Ticket, blocking, deliver_all, drive, unbroken
 
 PATIENCE = 30
 
@@ -231,6 +231,63 @@ async def test_many_tickets_are_delivered_together() -> None:
     results = [(ticket, index, refused if index == 2 else None) for index, ticket in enumerate(tickets)]
     join(start(lambda: deliver_all(results)))
     assert await asyncio.gather(*tasks, return_exceptions=True) == [0, 1, refused, 3, 4]
+
+
+def test_what_was_delivered_may_be_delivered_again() -> None:
+    ticket: Ticket[int] = Ticket()
+    got: list[int] = []
+
+    async def work() -> None:
+        got.append(await ticket)
+
+    waiting = [start(lambda: drive(work())) for _ in range(3)]
+    for _ in range(3):
+        deliver_all([(ticket, 1, None)])
+        ticket.deliver(1)
+    join(*waiting)
+    assert got == [1, 1, 1]
+
+
+# ── work that must not stop half-way ─────────────────────────────────────────────────────────────
+
+
+async def test_a_cancellation_waits_for_unbroken_work_and_then_goes_on() -> None:
+    ticket: Ticket[None] = Ticket()
+    steps: list[str] = []
+
+    async def work() -> None:
+        steps.append("begun")
+        await ticket
+        steps.append("ended")
+
+    task = asyncio.ensure_future(unbroken(work()))
+    await turns()
+    for _ in range(2):
+        task.cancel()
+        await turns()
+    assert not task.done()
+    ticket.deliver(None)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert steps == ["begun", "ended"]
+
+
+async def test_unbroken_work_gives_back_its_value_or_its_error() -> None:
+    async def work(error: Exception | None) -> int:
+        if error:
+            raise error
+        return 42
+
+    assert await unbroken(work(None)) == 42
+    with pytest.raises(LookupError, match="inside"):
+        await unbroken(work(LookupError("inside")))
+
+
+def test_unbroken_work_of_a_blocking_call_runs_on_its_thread() -> None:
+    async def work() -> bool:
+        return blocking()
+
+    assert drive(unbroken(work())) is True
 
 
 # ── lanes ─────────────────────────────────────────────────────────────────────────────────────────

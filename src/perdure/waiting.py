@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable
-from threading import Lock, get_ident, local
+from threading import Lock, local
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 

@@ -1,4 +1,4 @@
-"""Ctrl-C at every point at which Python may raise it, and cancelled turns: what others wait for is never lost or doubled.
+"""Ctrl-C wherever Python may raise it, and cancelled turns: what others wait for is never lost and never doubled.
 
 Python raises an interrupt where a function begins, after a call and when a loop comes round. A tracer counts these
 points within perdure's own code and raises at the n-th, for every n: no luck and no clock is involved.
@@ -29,6 +29,7 @@ from perdure.waiting import Lane, Ticket, drive
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 PATIENCE = 10
 SOURCE = str(Path(perdure.__file__).parent)
+WAITS = ("waiting.py", "writer.py", "readers.py", "blocking.py")
 CHECKED = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}
 
 
@@ -114,15 +115,15 @@ def words(path: str) -> list[str]:
 def test_an_interrupted_leader_neither_loses_nor_doubles_what_others_write(file: str) -> None:
     rung = []
     writer = Writer(file, lambda: rung.append(1), None)
-    point, others = 0, []
+    point = 0
+    others: list[str] = []
     while True:
         point += 1
         tickets = {f"{point}.{n}": Ticket[Any]() for n in range(3)}
         for word, ticket in tickets.items():
             writer._queue.append(Job(inserting(word), ticket, True))
-        struck = interrupted(
-            lambda: drive(written(writer, f"own{point}")), point, ("writer.py", "waiting.py")  # noqa: B023
-        )
+        own = written(writer, f"own{point}")
+        struck = interrupted(lambda: drive(own), point, WAITS)  # noqa: B023
         assert soon(lambda: drive(written(writer, f"after{point}"))) == f"after{point}"  # noqa: B023
         others += tickets
         assert [ticket.done and ticket.result() for ticket in tickets.values()] == list(tickets)
@@ -180,7 +181,7 @@ def test_a_lane_is_passed_on_whenever_its_holder_is_interrupted() -> None:
             async with lane:  # noqa: B023
                 lane._queue.append(behind)  # noqa: B023
 
-        struck = interrupted(lambda: drive(work()), point)  # noqa: B023
+        struck = interrupted(lambda: drive(work()), point)
         assert lane.idle or behind.done
         assert list(lane._queue) in ([], [behind])
     assert point > 5
@@ -207,7 +208,7 @@ def test_whoever_is_interrupted_while_waiting_for_a_lane_leaves_no_gap_in_its_qu
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("perdure.waiting.Ticket", Waited)
-            struck = interrupted(lambda: drive(work()), point)  # noqa: B023
+            struck = interrupted(lambda: drive(work()), point)
         lane.leave(first)
         assert list(lane._queue) in ([], [behind])
         assert behind.done == (behind in lane._queue)
@@ -230,14 +231,14 @@ def test_a_handle_is_usable_wherever_a_call_was_interrupted(tmp_path: Path) -> N
         done = 0
         for point in range(1, 10_000):
             key = f"k{point}"
-            struck = interrupted(lambda: session.append(ev.Feedback(comment=key), key=key), point)  # noqa: B023
+            struck = interrupted(lambda: session.append(ev.Feedback(comment=key), key=key), point, WAITS)  # noqa: B023
             soon(lambda: session.append(ev.Feedback(comment=key), key=key))  # noqa: B023
             done += 1
             if not struck:
                 break
-        comments = [event.data.comment for event in session.events() if event.kind == "feedback"]
+        comments = [event.data.comment for event in session.events() if isinstance(event.data, ev.Feedback)]
         assert comments == [f"k{n}" for n in range(1, done + 1)]
-        assert done > 100
+        assert done > 50, "hardly any point was tried"
         assert session.verify().ok
         if hasattr(os, "fork"):
             child = os.fork()

@@ -1032,7 +1032,7 @@ async def test_a_branch_draws_on_its_parents_account(db: Any) -> None:
     assert (await twig.account()) == (await session.account()) == (await db.account(session.id))
     assert (await session.account()).reserved == 100
     await branch.erase()
-    assert (await session.account()).reserved == 100
+    assert (await session.account()).reserved == 70
 
 
 async def test_a_branch_with_a_cap_of_its_own_keeps_both(db: Any) -> None:

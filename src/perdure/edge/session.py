@@ -93,8 +93,7 @@ class AsyncSession:
 
     async def tail(self, agent: str, depth: int = DEFAULT_DEPTH) -> tuple[Event, ...]:
         """The last events that concern one agent; reads no further back than it must."""
-        log = self._services.sessions.log
-        wanted = given.number_of(depth, "depth")
+        log, wanted = self._services.sessions.log, given.number_of(depth, "depth")
         found: list[Event] = []
         async for page in log.backwards(await log.head(self.id)):
             found += reversed(tail(page, given.text_of(agent, "agent"), wanted - len(found)))
@@ -185,9 +184,8 @@ class AsyncSession:
 
     async def write_scratchpad(self, content: str, *, agent: str | None = None, expected: int | None = None) -> int:
         """Replace what the scratchpad says."""
-        return await self._do(
-            do.WriteScratchpad(content=content, agent=given.maybe_text(agent, "agent")), expected=expected
-        )
+        pad = given.maybe_text(agent, "agent")
+        return await self._do(do.WriteScratchpad(content=content, agent=pad), expected=expected)
 
     # ── money ──
 

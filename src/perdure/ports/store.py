@@ -240,7 +240,8 @@ class Store(Protocol):
 
     async def adopt(self, session: SessionId, records: Sequence[Stored]) -> None:
         """Give a session its own copies of a shared prefix. Repeating it changes nothing, except that what is redacted
-        in either copy is redacted from then on; a rewrite of the original reaches its copies too.
+        in either copy is redacted from then on; a rewrite of the original reaches the copies of those that still
+        share it.
         """
         ...
 

@@ -186,8 +186,8 @@ class Sessions:
         place = (session, use.key)
         if place in self._in_flight:
             raise KeyInFlight(f"key {key!r} is being served right now; wait for that call", key=key)
-        self._in_flight.add(place)
         try:
+            self._in_flight.add(place)
             async with self.lane(session):
                 if (before := await self._repeated(use)) is not None:
                     return before

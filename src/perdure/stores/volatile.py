@@ -116,7 +116,7 @@ class VolatileStore:
             since = min(rewritten.first for rewritten in commit.rewrites)
             for shelf in (self._shelves[name], *self._leaning_on(name)):
                 shelf.forget(since)
-            for shelf in self._shelves.values():
+            for shelf in self._leaning_on(name):
                 for rewritten in commit.rewrites:
                     shelf.blank(rewritten)
         if commit.snapshot is not None:

@@ -33,7 +33,8 @@ ON CONFLICT (session, first) DO UPDATE SET body = excluded.body
 SELECT body FROM record WHERE session = ? AND first = ?
 
 -- name: copies
-SELECT session, body FROM record WHERE copied = 1 AND first = ? AND session <> ?
+SELECT session, body FROM record
+WHERE copied = 1 AND first = ? AND session IN (SELECT session FROM segment WHERE source = ?)
 
 -- name: keep_position
 INSERT INTO record (position, session, first, last, digest, body, copied) VALUES (?1, 0, ?1, 0, x'', x'', 1)

@@ -133,8 +133,7 @@ class Writer:
         """
         batch: list[Job] = []
         try:
-            for place in range(min(len(self._queue), MAX_BATCH)):
-                batch.append(self._queue[place])
+            batch = [self._queue[place] for place in range(min(len(self._queue), MAX_BATCH))]
             self._settle()
             if batch:
                 self._transact(batch)
