@@ -231,7 +231,7 @@ def test_a_handle_is_usable_wherever_a_call_was_interrupted(tmp_path: Path) -> N
         done = 0
         for point in range(1, 10_000):
             key = f"k{point}"
-            struck = interrupted(lambda: session.append(ev.Feedback(comment=key), key=key), point, WAITS)  # noqa: B023
+            struck = interrupted(lambda: session.append(ev.Feedback(comment=key), key=key), point)  # noqa: B023
             soon(lambda: session.append(ev.Feedback(comment=key), key=key))  # noqa: B023
             done += 1
             if not struck:
