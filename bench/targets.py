@@ -79,7 +79,8 @@ def _append_targets(plan: Plan) -> list[Target]:
         Target("F1", f"CPU per turn, {late}, of that at {span}", "late.cpu", "≤", 1.1, cpu, OURS),
         Target("F2", f"turns/s, {many}, of raw batches (d)", "many.rate", "≥", 0.3, "many.rate", RAW_JSON),
         _shown("F2", f"turns/s, {many}, of the same encoded by msgspec", "many.rate", RAW),
-        Target("F2", "turns/s, two processes, of raw (b) with two", "pair.rate", "≥", 0.5, "pair.rate", RAW),
+        Target("F2", "turns/s, two processes, of raw (b) with two", "pair.rate", "≥", 0.5, "pair.rate", RAW_JSON),
+        _shown("F2", "turns/s, two processes, of the same encoded by msgspec", "pair.rate", RAW),
         Target("F3", f"bytes on disk after {plan.short:,} turns, of message bytes", "disk", "≤", 0.7),
     ]
 

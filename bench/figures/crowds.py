@@ -12,7 +12,7 @@ def measure(run: Run, repetition: int) -> None:
     here = f"crowds-{repetition}"
     run.say(here)
     run.each([OURS, RAW, RAW_JSON], lambda name: _many(run, run.place(here, f"{name}-many"), name))
-    run.each([OURS, RAW], lambda name: _pair(run, run.place(here, f"{name}-pair"), name))
+    run.each([OURS, RAW, RAW_JSON], lambda name: _pair(run, run.place(here, f"{name}-pair"), name))
     run.drop(here)
 
 
@@ -39,5 +39,5 @@ def _pair(run: Run, folder: Path, name: str) -> None:
 
 def _separate(worker: Worker, name: str, number: int) -> None:
     """Raw SQLite has no sessions of its own: tell the two writers which rows are theirs."""
-    if name == RAW:
+    if name != OURS:
         worker.call("become", session=f"process {number}")
