@@ -4,7 +4,6 @@ A record carries everything the chain needs but the tenant and the previous dige
 Stored bytes of event data are the bytes that were hashed: reading never encodes anything again.
 """
 
-from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -17,7 +16,6 @@ from perdure.core.session.kinds import KINDS, payload_of, unknown
 
 FORMAT: Final = 1
 _pack = msgspec.msgpack.Encoder().encode
-_EVENT = b"perdure/1/event"
 _LAST_ID: Final = (1 << 128) - 1
 
 
@@ -107,26 +105,24 @@ def read(record: Record, tenant: str, previous: bytes, upto: int | None = None) 
         known = KINDS.get(kind)
         if known is None or kind_version > known.kind_version:
             raise unknown(kind, kind_version)
-        committed = data if blind is None else sha256(blind + data).digest()
-        header = _pack(
-            (
-                tenant,
-                origin,
-                version,
-                uid.to_bytes(16, "big"),
-                kind,
-                kind_version,
-                at,
-                actor,
-                agent,
-                child_agent,
-                target,
-                turn,
-                epoch,
-                key,
-            )
+        committed = data if blind is None else chain.commitment(blind, data)
+        header = chain.header_bytes(
+            tenant,
+            origin,
+            version,
+            uid.to_bytes(16, "big"),
+            kind,
+            kind_version,
+            at,
+            actor,
+            agent,
+            child_agent,
+            target,
+            turn,
+            epoch,
+            key,
         )
-        previous = sha256(_EVENT + previous + header + committed).digest()
+        previous = chain.link(previous, header, committed)
         events.append(Event(shared, entry, version, committed, previous))  # type: ignore[arg-type]
         version += 1
         uid += 1
