@@ -169,7 +169,8 @@ def deliver_all(results: Iterable[tuple[Ticket[Any], Any, BaseException | None]]
     for ticket, value, error in results:
         ticket._value, ticket._error = value, error
         waiters += ticket._finish()
-    _wake(waiters)
+    if waiters:
+        _wake(waiters)
 
 
 def _wake(waiters: Iterable[Waiter]) -> None:

@@ -120,7 +120,7 @@ class AsyncSession:
         With `expected`, a stale version is a conflict that names the current one. With `key`, repeating the call
         changes nothing and returns the same version.
         """
-        items = [events] if isinstance(events, Payload | Draft) else events
+        items = [events] if isinstance(events, (Payload, Draft)) else events
         command = do.Append(drafts=drafts_of(items))
         return await self._do(command, expected=expected, key=key)
 

@@ -117,6 +117,9 @@ class Sessions:
 
     def lane(self, session: SessionId) -> Lane:
         """The queue of commands on one session."""
+        known = self._lanes.get(session)
+        if known is not None:
+            return known
         if len(self._lanes) > 2 * CACHED_SESSIONS:
             for name in [name for name, lane in list(self._lanes.items()) if lane.idle]:
                 self._lanes.pop(name, None)

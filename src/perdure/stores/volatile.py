@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound, PruneRefused, StoreClosed
+from perdure.core.errors import AlreadyExists, BranchRefused, NotFound, PruneRefused, StoreClosed
 from perdure.core.session import budget
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
@@ -32,7 +32,7 @@ from perdure.ports.store import (
 )
 from perdure.stores.feed import Feed
 from perdure.stores.matching import matches, place, speaks_of
-from perdure.stores.refusals import moved_on
+from perdure.stores.refusals import moved_on, refuse_doubles
 from perdure.stores.shelf import Shelf, head_of, own_row
 
 Scope = tuple[str, SessionId | None, str]
@@ -78,13 +78,10 @@ class VolatileStore:
 
     def _admit(self, commits: Sequence[Commit]) -> None:
         """Refuse what does not fit; a repeated key is answered before anything else is asked."""
-        if not commits:
-            raise Invalid("an append needs at least one commit")
+        refuse_doubles(commits)
         for commit in commits:
             if commit.key is not None and (remembered := self._keys.get(_scope(commit.key))):
                 raise KeyTaken(remembered)
-        _refuse_doubles([commit.row.session for commit in commits], "session")
-        _refuse_doubles([_scope(commit.key) for commit in commits if commit.key is not None], "key")
         arriving = {commit.row.session for commit in commits if commit.creates}
         for commit in commits:
             name = commit.row.session
@@ -318,8 +315,3 @@ class VolatileStore:
 
 def _scope(use: KeyUse) -> Scope:
     return (use.principal, use.session, use.key)
-
-
-def _refuse_doubles(names: Sequence[Any], what: str) -> None:
-    if len(set(names)) != len(names):
-        raise Invalid(f"an append names each {what} once; put its events into one commit")

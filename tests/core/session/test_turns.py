@@ -35,7 +35,7 @@ def after(*payloads: Payload) -> Turns:
     """The turns after these, each admitted first."""
     part = Turns()
     for version, payload in enumerate(payloads, 1):
-        admit(part, payload)
+        admit(part.open, payload)
         part = follow(part, payload, payload.aim(), NOON + version, version)
     return part
 
@@ -107,7 +107,7 @@ def test_what_does_not_fit_says_what_to_do(
 ) -> None:
     part = after(*before)
     with pytest.raises(error, match=words):
-        admit(part, payload)
+        admit(part.open, payload)
 
 
 calls = st.sampled_from(["", "c", "d"])
@@ -129,7 +129,7 @@ def test_no_admitted_history_has_a_result_without_its_call(drawn: list[Payload])
     part, admitted = Turns(), []
     for payload in drawn:
         try:
-            admit(part, payload)
+            admit(part.open, payload)
         except (Refused, Invalid):
             continue
         admitted.append(payload)
@@ -237,13 +237,13 @@ def test_a_carried_message_counts_as_one() -> None:
 @pytest.mark.parametrize("wrong", ["many", None, 1.5, True])
 def test_counts_are_whole_numbers(wrong: Any) -> None:
     with pytest.raises(Invalid, match="whole number"):
-        admit(after(*OPEN), TurnFinished(tokens_in=wrong))
+        admit(after(*OPEN).open, TurnFinished(tokens_in=wrong))
     with pytest.raises(Invalid, match="whole number"):
-        admit(Turns(), Compacted(upto=wrong))
+        admit(None, Compacted(upto=wrong))
 
 
 @pytest.mark.parametrize("wrong", [[1], {}, 5, None])
 def test_a_call_is_named_by_a_text(wrong: Any) -> None:
     for payload in (ToolAsked(call=wrong), ToolStarted(call=wrong), ToolFinished(call=wrong)):
         with pytest.raises(Invalid, match="set call="):
-            admit(after(*ASKED), payload)
+            admit(after(*ASKED).open, payload)

@@ -4,7 +4,7 @@ One function per command; `decide` only picks it. A `Wish` among the drafts asks
 whoever writes the record fulfils it, since that takes an id and the base of a delta.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -63,8 +63,10 @@ def decide(state: State, command: do.Command, facts: Facts) -> Decided:
 def with_automatic_checkpoints(state: State, decided: Decided, at: int) -> Decided:
     """The same events with the checkpoints the session's policy asks for around them."""
     policy = state.config.checkpoints
+    if policy is None:
+        return decided
     kinds = {item.payload.kind for item in decided if isinstance(item, Draft)}
-    if policy is None or kinds <= HOUSEKEEPING or any(isinstance(item, Wish) for item in decided):
+    if kinds <= HOUSEKEEPING or any(isinstance(item, Wish) for item in decided):
         return decided
     if policy.pre_mutation and any(isinstance(item, Draft) and item.payload.mutates for item in decided):
         return (Wish(trigger=Trigger.PRE_MUTATION), *decided)
@@ -107,33 +109,40 @@ def _append(state: State, command: do.Append, facts: Facts) -> Decided:
         raise TooLarge(
             f"an append takes {MAX_EVENTS} events, this one has {len(command.drafts)}; split it", limit=MAX_EVENTS
         )
-    part, version = state.turns, state.version
+    open, number, version = state.turns.open, state.turns.count, state.version
+    awake = state.phase is Phase.ACTIVE
     decided: list[Draft | Wish] = []
     for item in command.drafts:
         version += 1
         payload = item.payload
-        _admit(state, payload)
-        turns.admit(part, payload)
+        _admit(state, payload, awake)
+        turns.admit(open, payload)
         aim = payload.aim()
         target = item.target if aim is None else aim  # a tool's result belongs to its call, whatever a draft says
-        before = part.open
-        part = turns.follow(part, payload, target, facts.at, version)
-        current = part.open or before
-        number = current.number if current is not None else None
-        decided.append(Draft(payload, item.agent, item.child_agent, target, number))
+        before, open = open, turns.flight(open, number + 1, payload, target, facts.at, version)
+        current = open or before
+        if current is not None:
+            number = max(number, current.number)
+        turn = None if current is None else current.number
+        decided.append(Draft(payload, item.agent, item.child_agent, target, turn))
     return tuple(decided)
 
 
-def _admit(state: State, payload: Payload) -> None:
+def _admit(state: State, payload: Payload, awake: bool) -> None:
     """Refuse what callers may not append, or not now."""
     if not payload.callers:
         raise Invalid(f"{payload.kind} is written by perdure itself; use the call made for it", kind=payload.kind)
-    if payload.kind not in ALWAYS_WELCOME and state.phase is not Phase.ACTIVE:
+    if not awake and payload.kind not in ALWAYS_WELCOME:
         lifecycle.must_be_awake(state.life, state.session)
-    if isinstance(payload, tools.ToolBound):
-        tools.admit(payload)
-    elif isinstance(payload, scratchpad.ScratchpadWritten):
-        scratchpad.write(payload.content)
+    rule = _ADMIT.get(type(payload))
+    if rule is not None:
+        rule(payload)
+
+
+_ADMIT: Final[dict[type[Payload], Callable[[Any], object]]] = {
+    tools.ToolBound: tools.admit,
+    scratchpad.ScratchpadWritten: lambda payload: scratchpad.write(payload.content),
+}
 
 
 def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
@@ -229,7 +238,7 @@ def _recover(state: State, command: do.Recover, facts: Facts) -> Decided:
 
 
 def _roll_back(state: State, command: do.RollBack, facts: Facts) -> Decided:
-    turns.admit(state.turns, TurnRolledBack())
+    turns.admit(state.turns.open, TurnRolledBack())
     number = state.turns.open.number if state.turns.open else None
     return (draft(TurnRolledBack(reason=command.reason), turn=number),)
 
@@ -281,7 +290,7 @@ def _not_ended(state: State) -> None:
 
 def drafts_of(items: Iterable[Payload | Draft]) -> tuple[Draft, ...]:
     """Callers hand in payloads or drafts; from here on they are drafts."""
-    if not isinstance(items, Iterable):
+    if type(items) is not list and not isinstance(items, Iterable):
         raise Invalid(f"{type(items).__name__} is not an event; use the classes in perdure.events")
     found = []
     for item in items:

@@ -29,11 +29,11 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mutates: ClassVar[bool] = False
     """Changes state that a pre-mutation checkpoint wants saved first."""
 
-    def plain(self) -> bool:
-        """Whether it surely reads back as it is and nothing mutable of it enters the state: a shortcut for the kinds
-        that make up most of a log. The others are read back to find out.
+    def essence(self) -> "Payload | None":
+        """What folding needs of it, if it surely reads back and that much holds nothing mutable: a shortcut for the
+        kinds that make up most of a log. The others are read back to find out.
         """
-        return False
+        return None
 
     def aim(self) -> str | None:
         """What the envelope's `target` names; kept when the data is redacted."""

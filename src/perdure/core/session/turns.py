@@ -14,6 +14,8 @@ from perdure.core.errors import Invalid, TurnRefused
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.values import storable
 
+_replace = msgspec.structs.replace
+
 
 class TurnStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """A turn is open from here on. It may carry the message that began it."""
@@ -25,8 +27,9 @@ class TurnStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     content: Any = None
     model: str | None = None
 
-    def plain(self) -> bool:
-        return type(self.role) is str and self.model is None and type(self.content) is str
+    def essence(self) -> Payload | None:
+        plain = type(self.role) is str and self.model is None and type(self.content) is str
+        return self if plain else None
 
 
 class Message(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,8 +43,9 @@ class Message(Payload, frozen=True, kw_only=True, omit_defaults=True):
     name: str | None = None
     metadata: dict[str, Any] = {}
 
-    def plain(self) -> bool:
-        return type(self.role) is str and type(self.content) is str and self.name is None and self.metadata == {}
+    def essence(self) -> Payload | None:
+        plain = type(self.role) is str and type(self.content) is str and self.name is None and self.metadata == {}
+        return self if plain else None
 
 
 class ToolAsked(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,6 +57,10 @@ class ToolAsked(Payload, frozen=True, kw_only=True, omit_defaults=True):
     call: str = ""
     name: str = ""
     arguments: Any = None
+
+    def essence(self) -> Payload | None:
+        plain = type(self.call) is str and type(self.name) is str
+        return ToolAsked(call=self.call, name=self.name) if plain else None
 
     def aim(self) -> str | None:
         return self.call or None
@@ -81,6 +89,10 @@ class ToolFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
     result: Any = None
     error: str | None = None
 
+    def essence(self) -> Payload | None:
+        plain = type(self.call) is str and (self.error is None or type(self.error) is str)
+        return ToolFinished(call=self.call) if plain else None
+
     def aim(self) -> str | None:
         return self.call or None
 
@@ -96,13 +108,14 @@ class TurnFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
     tokens_in: int = 0
     tokens_out: int = 0
 
-    def plain(self) -> bool:
-        return (
+    def essence(self) -> Payload | None:
+        plain = (
             type(self.content) is str
             and self.stop_reason is None
             and type(self.tokens_in) is int
             and type(self.tokens_out) is int
         )
+        return self if plain else None
 
 
 class Unfinished(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -194,38 +207,38 @@ def said(payload: Payload) -> Message | None:
             return None
 
 
-def admit(part: Turns, payload: Payload) -> None:
+def admit(open: OpenTurn | None, payload: Payload) -> None:
     """Refuse a turn event that does not fit the turn in flight."""
     rule = _ADMIT.get(type(payload))
     if rule is not None:
-        rule(part, payload)
+        rule(open, payload)
 
 
-def _admit_start(part: Turns, _: Payload) -> None:
-    if part.open is not None:
+def _admit_start(open: OpenTurn | None, _: Payload) -> None:
+    if open is not None:
         raise TurnRefused(
-            f"turn {part.open.number} is still open; finish it, or recover the session if its writer died",
-            turn=part.open.number,
+            f"turn {open.number} is still open; finish it, or recover the session if its writer died",
+            turn=open.number,
         )
 
 
-def _admit_asked(part: Turns, payload: ToolAsked) -> None:
-    calls = _open(part).calls
+def _admit_asked(open: OpenTurn | None, payload: ToolAsked) -> None:
+    calls = _open(open).calls
     _named(payload.call)
     if payload.call in calls:
         raise Invalid(f"tool call {payload.call!r} was already asked; use a fresh id", call=payload.call)
 
 
-def _admit_call(part: Turns, payload: ToolStarted | ToolFinished) -> None:
+def _admit_call(open: OpenTurn | None, payload: ToolStarted | ToolFinished) -> None:
     _named(payload.call)
-    if payload.call not in _open(part).calls:
+    if payload.call not in _open(open).calls:
         raise TurnRefused(
             f"no tool call {payload.call!r} is open in this turn; append tool_asked first", call=payload.call
         )
 
 
-def _admit_finish(part: Turns, payload: TurnFinished) -> None:
-    waiting = _open(part).calls
+def _admit_finish(open: OpenTurn | None, payload: TurnFinished) -> None:
+    waiting = _open(open).calls
     if waiting:
         raise TurnRefused(
             f"tool calls without a result: {', '.join(waiting)}; append tool_finished for each first",
@@ -235,7 +248,7 @@ def _admit_finish(part: Turns, payload: TurnFinished) -> None:
     _counted(payload.tokens_out, "tokens_out")
 
 
-def _admit_compaction(_: Turns, payload: Compacted) -> None:
+def _admit_compaction(_: OpenTurn | None, payload: Compacted) -> None:
     _counted(payload.upto, "upto")
 
 
@@ -244,16 +257,16 @@ def _counted(count: int, name: str) -> None:
         raise Invalid(f"{name} is a whole number and cannot be negative; send zero or more")
 
 
-def _admit_end(part: Turns, _: Payload) -> None:
-    _open(part)
+def _admit_end(open: OpenTurn | None, _: Payload) -> None:
+    _open(open)
 
 
-def _admit_message(_: Turns, payload: Message) -> None:
+def _admit_message(_: OpenTurn | None, payload: Message) -> None:
     if not payload.role:
         raise Invalid("a message needs a role such as user or assistant", role=payload.role)
 
 
-_ADMIT: Final[dict[type[Payload], Callable[[Turns, Any], None]]] = {
+_ADMIT: Final[dict[type[Payload], Callable[[OpenTurn | None, Any], None]]] = {
     TurnStarted: _admit_start,
     ToolAsked: _admit_asked,
     ToolStarted: _admit_call,
@@ -266,10 +279,10 @@ _ADMIT: Final[dict[type[Payload], Callable[[Turns, Any], None]]] = {
 }
 
 
-def _open(part: Turns) -> OpenTurn:
-    if part.open is None:
+def _open(open: OpenTurn | None) -> OpenTurn:
+    if open is None:
         raise TurnRefused("no turn is open; append turn_started first")
-    return part.open
+    return open
 
 
 def _named(call: str) -> None:
@@ -294,44 +307,80 @@ def evolve(part: Turns, event: Event) -> Turns:
 
 
 def follow(part: Turns, data: Payload, target: str | None, at: int, version: int) -> Turns:
-    """The turns after this payload; deciding uses it to look ahead before there are events."""
-    replace = msgspec.structs.replace
-    call = _FOLLOW_CALL.get(type(data))
+    """The turns after this payload."""
+    rule = _FOLLOW.get(type(data))
+    if rule is None:
+        return part
+    return rule(part, data, at, flight(part.open, part.count + 1, data, target, at, version))
+
+
+def _follow_message(part: Turns, _: Message, at: int, __: OpenTurn | None) -> Turns:
+    return _replace(part, messages=part.messages + 1, last_at=at)
+
+
+def _follow_start(part: Turns, data: TurnStarted, at: int, open: OpenTurn | None) -> Turns:
+    said = data.content is not None
+    return _replace(part, count=part.count + 1, open=open, messages=part.messages + said, last_at=at)
+
+
+def _follow_call(part: Turns, _: ToolAsked | ToolStarted, __: int, open: OpenTurn | None) -> Turns:
+    return part if open is part.open else _replace(part, open=open)
+
+
+def _follow_result(part: Turns, _: ToolFinished, __: int, open: OpenTurn | None) -> Turns:
+    return part if open is part.open else _replace(part, open=open, tools=part.tools + 1)
+
+
+def _follow_finish(part: Turns, data: TurnFinished, at: int, _: OpenTurn | None) -> Turns:
+    return _replace(
+        part,
+        open=None,
+        messages=part.messages + (data.content is not None),
+        tokens_in=storable(part.tokens_in + data.tokens_in),
+        tokens_out=storable(part.tokens_out + data.tokens_out),
+        last_at=at,
+    )
+
+
+def _follow_interruption(part: Turns, _: TurnInterrupted, __: int, ___: OpenTurn | None) -> Turns:
+    return _replace(part, open=None, interrupted=part.interrupted + 1)
+
+
+def _follow_rollback(part: Turns, _: TurnRolledBack, __: int, ___: OpenTurn | None) -> Turns:
+    return _replace(part, open=None)
+
+
+def _follow_compaction(part: Turns, data: Compacted, _: int, __: OpenTurn | None) -> Turns:
+    return _replace(part, compactions=part.compactions + 1, compacted_to=max(part.compacted_to, data.upto))
+
+
+_FOLLOW: Final[dict[type[Payload], Callable[[Turns, Any, int, OpenTurn | None], Turns]]] = {
+    Message: _follow_message,
+    TurnStarted: _follow_start,
+    ToolAsked: _follow_call,
+    ToolStarted: _follow_call,
+    ToolFinished: _follow_result,
+    TurnFinished: _follow_finish,
+    TurnInterrupted: _follow_interruption,
+    TurnRolledBack: _follow_rollback,
+    Compacted: _follow_compaction,
+}
+
+
+def flight(
+    open: OpenTurn | None, number: int, data: Payload, target: str | None, at: int, version: int
+) -> OpenTurn | None:
+    """The turn in flight after this payload; one that begins gets this number. Deciding looks ahead with it."""
+    kind = type(data)
+    call = _CALLS.get(kind)
     if call is not None:
-        if part.open is None or target is None:
-            return part
-        calls = call(part.open.calls, data, target)
-        return replace(part, open=replace(part.open, calls=calls), tools=part.tools + (type(data) is ToolFinished))
-    match data:
-        case Message():
-            return replace(part, messages=part.messages + 1, last_at=at)
-        case TurnStarted():
-            return replace(
-                part,
-                count=part.count + 1,
-                open=OpenTurn(number=part.count + 1, since=at, version=version),
-                messages=part.messages + (data.content is not None),
-                last_at=at,
-            )
-        case TurnFinished():
-            return replace(
-                part,
-                open=None,
-                messages=part.messages + (data.content is not None),
-                tokens_in=storable(part.tokens_in + data.tokens_in),
-                tokens_out=storable(part.tokens_out + data.tokens_out),
-                last_at=at,
-            )
-        case TurnInterrupted():
-            return replace(part, open=None, interrupted=part.interrupted + 1)
-        case TurnRolledBack():
-            return replace(part, open=None)
-        case Compacted():
-            return replace(part, compactions=part.compactions + 1, compacted_to=max(part.compacted_to, data.upto))
-        case _:
-            return part
+        return open if open is None or target is None else _replace(open, calls=call(open.calls, data, target))
+    if kind is TurnStarted:
+        return OpenTurn(number=number, since=at, version=version)
+    return None if kind in _ENDS else open
 
 
+_ENDS: Final = frozenset({TurnFinished, TurnInterrupted, TurnRolledBack})
 Calls = dict[str, OpenCall]
 
 
@@ -348,7 +397,7 @@ def _finished(calls: Calls, _: ToolFinished, call: str) -> Calls:
     return {name: item for name, item in calls.items() if name != call}
 
 
-_FOLLOW_CALL: Final[dict[type[Payload], Callable[[Calls, Any, str], Calls]]] = {
+_CALLS: Final[dict[type[Payload], Callable[[Calls, Any, str], Calls]]] = {
     ToolAsked: _asked,
     ToolStarted: _started,
     ToolFinished: _finished,

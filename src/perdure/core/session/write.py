@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from perdure.core.errors import Damaged, Invalid, TooLarge
 from perdure.core.session import checkpoints, codec, diff
@@ -90,6 +91,7 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
     """Encode, chain and fold the drafts. Refuses values that cannot be stored; nothing else can fail."""
     entries: list[Entry] = []
     events: list[Event] = []
+    partial: list[Event] = []
     taken: list[Checkpoint] = []
     first, size = state.version + 1, 0
     shared = Shared(
@@ -117,6 +119,8 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
         previous = event.digest
         entries.append(event.entry)
         events.append(event)
+        if event.payload is not item.payload:
+            partial.append(event)
         size += len(event.entry.data)
         if size > MAX_BYTES:
             raise TooLarge(f"an append takes {MAX_BYTES} bytes; split it", limit=MAX_BYTES)
@@ -124,6 +128,8 @@ def write(state: State, previous: bytes, drafts: Sequence[Draft | Mark], stamp: 
         FORMAT, stamp.raw_session, first, stamp.uid, stamp.at, stamp.actor, stamp.epoch, stamp.key, tuple(entries)
     )
     state = states.fold(state, events[folded:])
+    for event in partial:
+        force_setattr(event, "payload", None)  # it holds what folding needs; whoever looks reads the rest back
     return Written(
         record=record, events=tuple(events), state=state, digest=previous, checkpoints=tuple(taken), size=size
     )
@@ -152,8 +158,9 @@ def _chained(item: Draft, blind: bytes, version: int, uid: bytes, previous: byte
 
 
 def _stored(item: Draft, blind: bytes) -> tuple[Entry, Payload]:
-    """The draft as it is stored, and its payload as everyone will read it from there: what is folded now is what will
-    be folded again, and the state shares nothing with what the caller holds. `Invalid` when it could not be read.
+    """The draft as it is stored, and its payload as everyone will read it from there, or the essence of that: what is
+    folded now is what will be folded again, and the state shares nothing with what the caller holds. `Invalid` when
+    it could not be read.
     """
     payload, agent, child_agent, target = item.payload, item.agent, item.child_agent, item.target
     if agent is not None:
@@ -164,8 +171,9 @@ def _stored(item: Draft, blind: bytes) -> tuple[Entry, Payload]:
         _check_name("target", target)
     data = codec.encode_struct(payload)
     entry = Entry(payload.kind, payload.kind_version, agent, child_agent, target, item.turn, blind, data)
-    if payload.plain():
-        return entry, payload
+    essence = payload.essence()
+    if essence is not None:
+        return entry, essence
     try:
         return entry, payload_of(entry)
     except Damaged as unreadable:
@@ -178,7 +186,8 @@ def _stored(item: Draft, blind: bytes) -> tuple[Entry, Payload]:
 def _check_name(name: str, value: Any) -> None:
     if type(value) is not str or len(value) > MAX_NAME:
         raise Invalid(f"{name} is a text of at most {MAX_NAME} characters, not {value!r:.80}")
-    check(value)
+    if not value.isascii():
+        check(value)
 
 
 def take(state: State, mark: Mark, at: int) -> Checkpoint:

@@ -77,6 +77,7 @@ def connect(path: str, *, writable: bool) -> apsw.Connection:
     if writable:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")  # what a statement may have to undo never leaves the process
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
         if sys.platform == "darwin":
             connection.execute("PRAGMA fullfsync = 1")

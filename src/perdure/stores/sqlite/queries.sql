@@ -3,12 +3,12 @@ SELECT coalesce(max(position), 0) FROM record
 
 -- name: touch
 UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?
-WHERE session_id = ? AND state_version = ? AND digest = coalesce(?, digest) RETURNING no
+WHERE no = ? AND session_id = ? AND state_version = ? AND digest = coalesce(?, digest)
 
 -- name: relist
 UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?,
     owner_id = ?, title = ?, lifecycle_phase = ?, schema_version = ?, expires_at = ?, account = ?, metadata = ?
-WHERE session_id = ? AND state_version = ? AND digest = coalesce(?, digest) RETURNING no
+WHERE no = ? AND session_id = ? AND state_version = ? AND digest = coalesce(?, digest)
 
 -- name: create
 INSERT INTO session (session_id, tenant, owner_id, title, lifecycle_phase, schema_version, state_version, digest,

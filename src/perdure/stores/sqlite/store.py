@@ -6,13 +6,14 @@ from typing import Any, TypeVar
 
 import apsw
 
-from perdure.core.errors import Invalid, ReadOnly, StoreClosed
+from perdure.core.errors import ReadOnly, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId
 from perdure.core.session.write import Checkpoint
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Change, Commit, Head, KeyUse, Query, Remembered, Row, Run, Segment, Snapshot, Stored
 from perdure.stores.packing import pack
+from perdure.stores.refusals import refuse_doubles
 from perdure.stores.sqlite import connection as connections
 from perdure.stores.sqlite import finding, reads, words, writes
 from perdure.stores.sqlite.readers import Readers
@@ -78,11 +79,7 @@ class SqliteStore:
 
     async def append(self, commits: Sequence[Commit]) -> int:
         """Make the commits durable together."""
-        if len({commit.row.session for commit in commits}) != len(commits) or not commits:
-            raise Invalid("an append names each of its sessions once")
-        keys = [(commit.key.principal, commit.key.session, commit.key.key) for commit in commits if commit.key]
-        if len(set(keys)) != len(keys):
-            raise Invalid("an append uses each idempotency key once")
+        refuse_doubles(commits)
         packed = [(commit, pack(commit.record)) for commit in commits]
         plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
         return await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)

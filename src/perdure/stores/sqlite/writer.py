@@ -19,13 +19,14 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from perdure.core.errors import PerdureError, StoreClosed, StorePoisoned
+from perdure.core.session.ids import SessionId
 from perdure.ports.store import KeyTaken
 from perdure.stores.sqlite.connection import connect, patience, translate
 from perdure.stores.sqlite.sql import QUERIES, Asks
 from perdure.waiting import Gathering, Ticket, blocking, deliver_all
 
 MAX_BATCH: Final = 256
-MAX_STIRRED: Final = 100_000
+MAX_REMEMBERED: Final = 100_000
 
 Operation = Callable[["Transaction"], Any]
 Outcome = tuple[Ticket[Any], Any, BaseException | None]
@@ -34,21 +35,30 @@ Outcome = tuple[Ticket[Any], Any, BaseException | None]
 class Transaction:
     """What an operation writes through: the connection, and what the writer remembers between transactions."""
 
-    def __init__(self, connection: apsw.Connection, stirred: dict[int, int]) -> None:
-        asks: Asks = connection
+    def __init__(self, connection: apsw.Connection) -> None:
+        asks: Asks = connection.cursor()  # one for all: each statement ends the one before, so fetch first
         self.execute = asks.execute
+        self.changes = connection.changes
         self.position = connection.last_insert_rowid
-        self._stirred = stirred
+        self.places: dict[SessionId, int] = {}
+        """Numbers of sessions seen before, to be tried first; an erased session's may have become another's."""
+        self._stirred: dict[int, int] = {}
         self.destroys = False
         """Set by operations that destroy content: the log must not keep it after the commit."""
 
-    def stir(self, no: int, activity: int) -> None:
+    def stir(self, session: SessionId, no: int, activity: int) -> None:
         """Keep the coarse activity of a session in step; most appends find it unchanged and pay nothing."""
         if self._stirred.get(no) != activity:
-            if len(self._stirred) > MAX_STIRRED:
-                self._stirred.clear()
+            if len(self._stirred) > MAX_REMEMBERED:
+                self.forget()
             self.execute(QUERIES["stir"], (activity, no))
             self._stirred[no] = activity
+            self.places[session] = no
+
+    def forget(self) -> None:
+        """Remember nothing: what was written may have been undone."""
+        self._stirred.clear()
+        self.places.clear()
 
 
 class Job(NamedTuple):
@@ -76,10 +86,10 @@ class Writer:
     def __init__(self, path: str, committed: Callable[[], None], connection: apsw.Connection | None) -> None:
         self._path = path
         self._committed = committed
-        self._stirred: dict[int, int] = {}
         self._lock = Lock()
         self._queue: deque[Job] = deque()
         self._connection = connection
+        self._transaction = None if connection is None else Transaction(connection)
         self._poisoned: PerdureError | None = None
         self._closed = False
         self._decided: list[Outcome] = []
@@ -162,7 +172,7 @@ class Writer:
         connection = self._connection
         if connection is not None and connection.in_transaction:
             self._decided = []
-            self._stirred.clear()
+            self._forget()
             connection.execute("ROLLBACK")
         if self._decided:
             self._committed()
@@ -173,21 +183,19 @@ class Writer:
 
     def _transact(self, batch: list[Job]) -> None:
         """Note the outcomes, then commit them. An engine error leaves neither."""
-        connection = self._open()
+        connection, transaction = self._open()
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            transaction = Transaction(connection, self._stirred)
-            outcomes: list[Outcome] = []
-            outcomes.extend(self._run(transaction, job) for job in batch if not job.ticket.done)
-            self._decided = outcomes
-            connection.execute("COMMIT")
+            transaction.execute("BEGIN IMMEDIATE")
+            transaction.destroys = False
+            self._decided = [self._run(transaction, job) for job in batch if not job.ticket.done]
+            transaction.execute("COMMIT")
             if transaction.destroys:
                 _empty_log(connection)
         except (apsw.Error, PerdureError):
             self._decided = []  # some errors end the transaction by themselves: it must not be taken for committed
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            self._stirred.clear()
+            transaction.forget()
             raise
 
     def _run(self, transaction: Transaction, job: Job) -> Outcome:
@@ -199,21 +207,21 @@ class Writer:
             if job.guarded:
                 transaction.execute("ROLLBACK TO operation")
                 transaction.execute("RELEASE operation")
-                self._stirred.clear()
+                transaction.forget()
             return job.ticket, None, refusal
         if job.guarded:
             transaction.execute("RELEASE operation")
         return job.ticket, outcome, None
 
-    def _open(self) -> apsw.Connection:
+    def _open(self) -> tuple[apsw.Connection, Transaction]:
         if self._closed:
             raise StoreClosed("the store is closed; open it again")
-        if self._connection is None:
+        if self._connection is None or self._transaction is None:
             connection = connect(self._path, writable=True)
             if self._poisoned is not None:
                 self._heal(connection)
-            self._connection = connection
-        return self._connection
+            self._connection, self._transaction = connection, Transaction(connection)
+        return self._connection, self._transaction
 
     def _heal(self, connection: apsw.Connection) -> None:
         """After a failed fsync the log in the page cache may not be on disk: rewrite all of it into the file first."""
@@ -228,8 +236,12 @@ class Writer:
         self._poisoned = failure
         self._disconnect(force=True)
 
+    def _forget(self) -> None:
+        if self._transaction is not None:
+            self._transaction.forget()
+
     def _disconnect(self, *, force: bool = False) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._transaction = self._connection, None, None
         if connection is not None:
             connection.close(force)
 

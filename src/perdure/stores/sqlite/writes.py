@@ -1,7 +1,7 @@
 """The operations that change the file. Each runs inside the writer's transaction and checks before it writes."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound, PruneRefused, VersionConflict
 from perdure.core.session import budget
@@ -76,10 +76,11 @@ def _refuse_taken(tx: Transaction, session: SessionId) -> None:
 
 def _advance(tx: Transaction, commit: Commit) -> int:
     row = commit.row
-    head = (row.version, row.digest, row.active_at, row.turns, row.open_turn)
-    where = (raw(row.session), commit.expected, commit.expected_digest)
+    values: tuple[Any, ...] = (row.version, row.digest, row.active_at, row.turns, row.open_turn)
+    statement = Q["touch"]
     if commit.listing:
-        listing = (
+        statement = Q["relist"]
+        values += (
             row.owner,
             row.title,
             row.phase,
@@ -88,17 +89,30 @@ def _advance(tx: Transaction, commit: Commit) -> int:
             row.account,
             rows.labels_json(row),
         )
-        found = tx.execute(Q["relist"], head + listing + where).fetchone()
-    else:
-        found = tx.execute(Q["touch"], head + where).fetchone()
-    if found is None:
-        raise stale(row.session, commit.expected, tx.execute(Q["place"], (raw(row.session),)).fetchone())
-    no: int = found[0]
-    tx.stir(no, row.active_at >> ACTIVITY_SHIFT)
+    no = _advanced(tx, commit, statement, values)
+    tx.stir(row.session, no, row.active_at >> ACTIVITY_SHIFT)
     if commit.listing:
         tx.execute(Q["drop_labels"], (no,))
         _insert_labels(tx, no, row)
     return no
+
+
+def _advanced(tx: Transaction, commit: Commit, statement: str, values: tuple[Any, ...]) -> int:
+    """Change the row of a session that stands where the commit expects it, and give its number; else say why not."""
+    session = commit.row.session
+    where = (raw(session), commit.expected, commit.expected_digest)
+    no = tx.places.get(session)
+    if no is not None:
+        tx.execute(statement, (*values, no, *where))
+        if tx.changes() == 1:
+            return no
+    place = tx.execute(Q["place"], (raw(session),)).fetchone()
+    if place is not None and place[0] != no:
+        found: int = place[0]
+        tx.execute(statement, (*values, found, *where))
+        if tx.changes() == 1:
+            return found
+    raise stale(session, commit.expected, place)
 
 
 def stale(session: SessionId, expected: int, place: tuple[int, int] | None) -> NotFound | VersionConflict:
