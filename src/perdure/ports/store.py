@@ -27,7 +27,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a list shows of a session, and what `find` filters by."""
 
     session: SessionId
@@ -108,7 +108,7 @@ class KeyTaken(Exception):
         self.remembered = remembered
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One session's share of an append.
 
     `expected` 0 means the session must not exist for a new log, and the version before the first event otherwise;

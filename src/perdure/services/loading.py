@@ -34,7 +34,7 @@ class SnapshotPolicy(msgspec.Struct, frozen=True, kw_only=True):
     replay_ms: int = 200
 
 
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+class Loaded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A session as this process last saw it. `base` is its latest checkpoint, for the next delta."""
 
     state: State

@@ -40,7 +40,7 @@ FreshId = Callable[[int, bytes | None], bytes]
 """A new id for a moment, from these random bytes or from fresh ones."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a command did: the versions it wrote, and whether an earlier call with the same key had done it."""
 
     session: SessionId
@@ -50,7 +50,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool = False
 
 
-class Extra(msgspec.Struct, frozen=True, kw_only=True):
+class Extra(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What else an append carries, in the same transaction."""
 
     rewrites: tuple[Record, ...] = ()

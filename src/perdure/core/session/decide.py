@@ -30,7 +30,7 @@ HOUSEKEEPING: Final = frozenset({CheckpointPinned.kind, CheckpointExpired.kind, 
 """Kinds that call for no checkpoint: it would stand on one that goes, or hold content that is being destroyed."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What deciding needs to know of the world."""
 
     at: int

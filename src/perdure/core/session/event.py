@@ -40,7 +40,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None
 
 
-class Draft(msgspec.Struct, frozen=True):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """A decided event before it is written."""
 
     payload: Payload

@@ -19,7 +19,7 @@ _pack = msgspec.msgpack.Encoder().encode
 _LAST_ID: Final = (1 << 128) - 1
 
 
-class Record(msgspec.Struct, array_like=True, frozen=True):
+class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The events of one append. `origin` is the session whose id was hashed: a branch's own copy of a shared prefix
     keeps its parent's.
     """

@@ -162,7 +162,7 @@ class CallStatus(Enum):
     STARTED = "started"
 
 
-class OpenCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class OpenCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A tool call without its result."""
 
     name: str
@@ -170,7 +170,7 @@ class OpenCall(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str | None = None
 
 
-class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The turn in flight."""
 
     number: int
@@ -179,7 +179,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: dict[str, OpenCall] = {}
 
 
-class Turns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Turns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The part of the state this module keeps. The messages themselves are the log, not state."""
 
     count: int = 0
@@ -323,12 +323,9 @@ def _follow_start(part: Turns, data: TurnStarted, at: int, open: OpenTurn | None
     return _replace(part, count=part.count + 1, open=open, messages=part.messages + said, last_at=at)
 
 
-def _follow_call(part: Turns, _: ToolAsked | ToolStarted, __: int, open: OpenTurn | None) -> Turns:
-    return part if open is part.open else _replace(part, open=open)
-
-
-def _follow_result(part: Turns, _: ToolFinished, __: int, open: OpenTurn | None) -> Turns:
-    return part if open is part.open else _replace(part, open=open, tools=part.tools + 1)
+def _follow_call(part: Turns, data: ToolAsked | ToolStarted | ToolFinished, _: int, open: OpenTurn | None) -> Turns:
+    finished = type(data) is ToolFinished
+    return part if open is part.open else _replace(part, open=open, tools=part.tools + finished)
 
 
 def _follow_finish(part: Turns, data: TurnFinished, at: int, _: OpenTurn | None) -> Turns:
@@ -342,12 +339,8 @@ def _follow_finish(part: Turns, data: TurnFinished, at: int, _: OpenTurn | None)
     )
 
 
-def _follow_interruption(part: Turns, _: TurnInterrupted, __: int, ___: OpenTurn | None) -> Turns:
-    return _replace(part, open=None, interrupted=part.interrupted + 1)
-
-
-def _follow_rollback(part: Turns, _: TurnRolledBack, __: int, ___: OpenTurn | None) -> Turns:
-    return _replace(part, open=None)
+def _follow_stop(part: Turns, data: TurnInterrupted | TurnRolledBack, _: int, __: OpenTurn | None) -> Turns:
+    return _replace(part, open=None, interrupted=part.interrupted + (type(data) is TurnInterrupted))
 
 
 def _follow_compaction(part: Turns, data: Compacted, _: int, __: OpenTurn | None) -> Turns:
@@ -359,10 +352,10 @@ _FOLLOW: Final[dict[type[Payload], Callable[[Turns, Any, int, OpenTurn | None], 
     TurnStarted: _follow_start,
     ToolAsked: _follow_call,
     ToolStarted: _follow_call,
-    ToolFinished: _follow_result,
+    ToolFinished: _follow_call,
     TurnFinished: _follow_finish,
-    TurnInterrupted: _follow_interruption,
-    TurnRolledBack: _follow_rollback,
+    TurnInterrupted: _follow_stop,
+    TurnRolledBack: _follow_stop,
     Compacted: _follow_compaction,
 }
 

@@ -62,7 +62,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
 
 
-class Stamp(msgspec.Struct, frozen=True, kw_only=True):
+class Stamp(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the envelope of every event of one append has in common, and the chance it needs."""
 
     tenant: str
@@ -76,7 +76,7 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class Written(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome: what to store and what the session now is."""
 
     record: Record
