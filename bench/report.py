@@ -141,7 +141,11 @@ def write_docs(outcome: Outcome, path: Path) -> None:
     sections = [
         "# Benchmarks",
         f"Written by `{outcome.command}` on {outcome.date}; do not edit by hand.",
-        f"Every number is the median of {plan.repetitions} repetitions of one run; min–max is the scatter.",
+        (
+            f"Every number is the median of {plan.repetitions} repetitions of one run; min–max is the scatter. "
+            "Where the scatter of a rate straddles its bound, the disk decides more than the code: then the CPU per "
+            "turn is what is judged."
+        ),
         "## Targets",
         _markdown(_TARGETS, _verdict_rows(outcome.verdicts)),
         "## Measurements",

