@@ -12,20 +12,37 @@ import apsw
 import msgspec
 import pytest
 
-from perdure.core.errors import NotFound, WorldError
+from perdure.core.errors import Damaged, NotFound, WorldError
 from perdure.core.session import record as records
 from perdure.core.session import state as states
 from perdure.core.session.ids import SessionId, raw
+from perdure.core.session.record import Record
 from perdure.core.session.turns import Message
 from perdure.services.loading import SnapshotPolicy
 from perdure.services.verifying import Report, StoreReport
-from perdure.stores.packing import deflate, inflate, inflate_or_empty, pack, unpack
+from perdure.stores.packing import deflate, inflate, squeeze, unsqueeze
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing import FixedAmbient
 from perdure.waiting import drive
 from tests.services.world import World, told
 
 SNAPSHOTS = SnapshotPolicy(events=7)
+
+
+def pack(record: Record) -> bytes:
+    return squeeze(records.to_bytes(record))
+
+
+def unpack(body: bytes) -> Record:
+    return records.from_bytes(unsqueeze(body))
+
+
+def inflate_or_empty(stored: bytes) -> bytes:
+    try:
+        return inflate(stored)
+    except Damaged:
+        return b""
+
 
 
 class Truth(msgspec.Struct):

@@ -49,6 +49,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     account: str | None
     tags: tuple[str, ...]
     metadata: dict[str, Any]
+    due_at: int | None = None
+    """When something is to be done about the session if nothing happens before; written with the listing only."""
+    cold: str | None = None
+    """Where the log of an archived session lies, if not here."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,6 +278,36 @@ class Store(Protocol):
     async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
         """Remove a session and all beside it, and move money; False when it is not there. `BranchRefused` while a log
         shares its rows.
+        """
+        ...
+
+    async def claim(self, tenant: str | None, now: int, until: int, limit: int) -> tuple[Row, ...]:
+        """Sessions with something due by `now`, the longest waiting first, of one tenant or of all. Their `due_at`
+        becomes `until`: nobody else is handed them before, and if their sweeper dies they come up again.
+        """
+        ...
+
+    async def arm(self, session: SessionId, due_at: int | None) -> None:
+        """Say anew when something is due; quietly nothing when the session is gone."""
+        ...
+
+    async def freeze(self, session: SessionId, cold: str, *, expected: bytes) -> None:
+        """Forget the records, snapshots and checkpoints of a session whose log lies in cold storage from now on.
+
+        Its row stays, and the feed's positions keep growing. `VersionConflict` unless its head is the digest
+        `expected`.
+        """
+        ...
+
+    async def thaw(
+        self,
+        session: SessionId,
+        records: Iterable[Stored],
+        checkpoints: Sequence[Checkpoint] = (),
+        snapshot: Snapshot | None = None,
+    ) -> None:
+        """Take back what `freeze` forgot. All or nothing; the feed does not tell of it. Quietly nothing when the
+        session is not frozen; `NotFound` when it is gone.
         """
         ...
 

@@ -41,7 +41,10 @@ class Shelf:
 
     def apply(self, commit: Commit) -> None:
         """Take over a commit that was found to fit."""
-        row = own_row(commit.row)
+        before = self.head.row
+        row = replace(own_row(commit.row), cold=before.cold)
+        if not commit.listing:
+            row = replace(row, due_at=before.due_at)
         self.head = replace(self.head, row=row)
         for record in commit.rewrites:
             index = self._index(record.first)
@@ -130,6 +133,23 @@ class Shelf:
         """One by its id."""
         found = self._checkpoints.get(name)
         return None if found is None else _own_checkpoint(found)
+
+    def arm(self, due_at: int | None) -> None:
+        """Say anew when something is due."""
+        self.head = replace(self.head, row=replace(self.head.row, due_at=due_at))
+
+    def freeze(self, cold: str) -> None:
+        """Forget everything but the head; the log lies elsewhere."""
+        self.records, self._snapshots, self._checkpoints = [], {}, {}
+        self.head = replace(self.head, row=replace(self.head.row, cold=cold))
+
+    def thaw(self, records: Iterable[Stored], checkpoints: Iterable[Checkpoint], snapshot: Snapshot | None) -> None:
+        """Take everything back; records written meanwhile stay."""
+        self.records = sorted([*records, *self.records], key=_first)
+        self._checkpoints |= {item.id: _own_checkpoint(item) for item in checkpoints}
+        if snapshot is not None:
+            self.save(snapshot)
+        self.head = replace(self.head, row=replace(self.head.row, cold=None))
 
     def shown(self) -> Head:
         """The head, for handing out."""

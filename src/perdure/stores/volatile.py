@@ -237,6 +237,27 @@ class VolatileStore:
         news.deliver(None)
         return True
 
+    async def freeze(self, session: SessionId, cold: str, *, expected: bytes) -> None:
+        with self._open():
+            shelf = self._shelf(session)
+            if shelf.head.row.digest != expected:
+                raise moved_on(session)
+            shelf.freeze(cold)
+            self._feed.forget(session)
+
+    async def thaw(
+        self,
+        session: SessionId,
+        records: Iterable[Stored],
+        checkpoints: Sequence[Checkpoint] = (),
+        snapshot: Snapshot | None = None,
+    ) -> None:
+        brought = list(records)
+        with self._open():
+            shelf = self._shelf(session)
+            if shelf.head.row.cold is not None:
+                shelf.thaw(brought, checkpoints, snapshot)
+
     # ── all sessions ─────────────────────────────────────────────────────────────────────────────
 
     async def find(self, query: Query) -> tuple[Row, ...]:
@@ -257,6 +278,25 @@ class VolatileStore:
             if matches(shelf.head.row, query)
             and (query.text is None or speaks_of((stored.record for stored in shelf.records), query.text))
         ]
+
+    async def claim(self, tenant: str | None, now: int, until: int, limit: int) -> tuple[Row, ...]:
+        with self._open():
+            due = [
+                shelf
+                for shelf in self._shelves.values()
+                if shelf.head.row.due_at is not None
+                and shelf.head.row.due_at <= now
+                and tenant in (None, shelf.head.row.tenant)
+            ]
+            due.sort(key=lambda shelf: (shelf.head.row.due_at, shelf.head.row.session))
+            for shelf in due[:limit]:
+                shelf.arm(until)
+            return tuple(shelf.shown().row for shelf in due[:limit])
+
+    async def arm(self, session: SessionId, due_at: int | None) -> None:
+        with self._open():
+            if session in self._shelves:
+                self._shelves[session].arm(due_at)
 
     async def dependents(self, session: SessionId) -> tuple[Head, ...]:
         with self._open():

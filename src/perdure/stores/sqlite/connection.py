@@ -125,6 +125,12 @@ def check(path: str) -> None:
             if _pragma(connection, "application_id") != APPLICATION_ID:
                 raise not_ours(path)
             _refuse_newer(connection, path)
+            if (found := _pragma(connection, "user_version")) < FORMAT:
+                raise ReadOnly(
+                    f"{path} has format {found}, this perdure reads {FORMAT}; open it writable once to bring it there",
+                    path=path,
+                    found=found,
+                )
         finally:
             connection.close()
 

@@ -1,18 +1,21 @@
 """`find` as SQL: fixed fragments with bound values. No key or value of a caller ever becomes part of the text."""
 
+from collections.abc import Callable
 from typing import Any
 
 from perdure.core.session.ids import raw
+from perdure.ports.seal import Place
 from perdure.ports.store import Query
-from perdure.stores.sqlite.rows import ROW_COLUMNS, metadata_label
+from perdure.stores.packing import Packing, metadata_label
+from perdure.stores.sqlite.rows import ROW_COLUMNS
 from perdure.stores.sqlite.words import match_expression
 
 _LABELLED = "no IN (SELECT session FROM label WHERE name = ? AND value = ?)"
 
 
-def select(query: Query) -> tuple[str, list[Any]]:
+def select(packing: Packing, query: Query) -> tuple[str, list[Any]]:
     """The page a query asks for."""
-    where, values = _conditions(query)
+    where, values = _conditions(packing, query)
     order, coarse = ("last_active_at", "activity DESC, ") if query.by_activity else ("created_at", "")
     if query.after is not None:
         where.append(f"({order}, session_id) < (?, ?)")
@@ -27,13 +30,13 @@ def select(query: Query) -> tuple[str, list[Any]]:
     return text, [*values, query.limit]
 
 
-def count(query: Query) -> tuple[str, list[Any]]:
+def count(packing: Packing, query: Query) -> tuple[str, list[Any]]:
     """How many rows match, whatever the page."""
-    where, values = _conditions(query)
+    where, values = _conditions(packing, query)
     return f"SELECT count(*) FROM session WHERE {' AND '.join(where)}", values  # noqa: S608 - fixed fragments
 
 
-def _conditions(query: Query) -> tuple[list[str], list[Any]]:
+def _conditions(packing: Packing, query: Query) -> tuple[list[str], list[Any]]:
     where: list[str] = ["tenant = ?"]
     values: list[Any] = [query.tenant]
 
@@ -46,11 +49,11 @@ def _conditions(query: Query) -> tuple[list[str], list[Any]]:
     if query.phases:
         add(f"lifecycle_phase IN ({', '.join('?' * len(query.phases))})", *query.phases)
     for tag in query.tags:
-        add(_LABELLED, "tag", tag)
+        add(_LABELLED, *packing.label("tag", tag))
     for name, value in query.metadata.items():
-        add(_LABELLED, *metadata_label(name, value))
+        add(_LABELLED, *packing.label(*metadata_label(name, value)))
     if query.title is not None:
-        add("contains(title, ?)", query.title.casefold())
+        add("contains(title, metadata, card, tenant, session_id, salt, ?)", query.title.casefold())
     if query.parent is not None:
         add("parent = ?", raw(query.parent))
     if query.open_turn is not None:
@@ -64,12 +67,12 @@ def _conditions(query: Query) -> tuple[list[str], list[Any]]:
         if before is not None:
             add(f"{column} < ?", before)
     if query.text is not None:
-        _text(query.text, add)
+        _text(packing, query.text, add)
     return where, values
 
 
-def _text(text: str, add: Any) -> None:
-    expression = match_expression(text)
+def _text(packing: Packing, text: str, add: Any) -> None:
+    expression = match_expression(packing, text)
     if expression is None:
         add("0")
     else:
@@ -79,7 +82,13 @@ def _text(text: str, add: Any) -> None:
         )
 
 
-def contains(*values: Any) -> bool:
-    """The SQL function behind the title filter: case-insensitive beyond ASCII, without wildcards."""
-    title, part = values
-    return part in title.casefold()
+def contains(packing: Packing) -> Callable[..., bool]:
+    """The SQL function behind the title filter: case-insensitive beyond ASCII, without wildcards. Sealed titles are
+    opened one by one.
+    """
+
+    def title_contains(title: str, labels: str, card: bytes | None, *rest: Any) -> bool:
+        found, _ = packing.card(Place(*rest[:3]), title, labels, card)
+        return rest[3] in found.casefold()
+
+    return title_contains

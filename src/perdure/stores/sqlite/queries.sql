@@ -3,24 +3,29 @@ SELECT coalesce(max(position), 0) FROM record
 
 -- name: touch
 UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?
-WHERE no = ? AND session_id = ? AND state_version = ? AND digest = coalesce(?, digest)
+WHERE no = ? AND session_id = ? AND state_version = ? AND digest = coalesce(?, digest) AND salt IS ?
 
 -- name: relist
 UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?,
-    owner_id = ?, title = ?, lifecycle_phase = ?, schema_version = ?, expires_at = ?, account = ?, metadata = ?
-WHERE no = ? AND session_id = ? AND state_version = ? AND digest = coalesce(?, digest)
+    owner_id = ?, title = ?, lifecycle_phase = ?, schema_version = ?, expires_at = ?, account = ?, metadata = ?,
+    card = ?, due_at = ?
+WHERE no = ? AND session_id = ? AND state_version = ? AND digest = coalesce(?, digest) AND salt IS ?
 
 -- name: create
 INSERT INTO session (session_id, tenant, owner_id, title, lifecycle_phase, schema_version, state_version, digest,
     created_at, last_active_at, activity, expires_at, turns, open_turn, parent, branch_kind, branched_at, account,
-    metadata)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10 >> 26, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) RETURNING no
+    metadata, salt, card, due_at, cold)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10 >> 26, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
+RETURNING no
 
 -- name: stir
 UPDATE session SET activity = ?1 WHERE no = ?2 AND activity <> ?1
 
 -- name: place
-SELECT no, state_version FROM session WHERE session_id = ?
+SELECT no, state_version, tenant, session_id, salt FROM session WHERE session_id = ?
+
+-- name: place_of
+SELECT tenant, session_id, salt FROM session WHERE no = ?
 
 -- name: insert_record
 INSERT INTO record (session, first, last, digest, body) VALUES (?, ?, ?, ?, ?)
@@ -30,10 +35,10 @@ INSERT INTO record (session, first, last, digest, body, copied) VALUES (?, ?, ?,
 ON CONFLICT (session, first) DO UPDATE SET body = excluded.body
 
 -- name: copy_there
-SELECT body FROM record WHERE session = ? AND first = ?
+SELECT body, digest FROM record WHERE session = ? AND first = ?
 
 -- name: copies
-SELECT session, body FROM record
+SELECT session, body, digest FROM record
 WHERE copied = 1 AND first = ? AND session IN (SELECT session FROM segment WHERE source = ?)
 
 -- name: keep_position
@@ -44,6 +49,9 @@ SELECT no, state_version, digest, anchor_version FROM session WHERE session_id =
 
 -- name: rewrite_record
 UPDATE record SET body = ? WHERE session = ? AND first = ? RETURNING position
+
+-- name: digest_at
+SELECT digest FROM record WHERE session = ? AND first = ?
 
 -- name: insert_segment
 INSERT INTO segment (session, ordinal, source, origin, upto, digest)
@@ -94,12 +102,12 @@ DELETE FROM checkpoint WHERE session = ? AND id = ?
 
 -- name: checkpoints
 SELECT c.id, c.seq, c.version, c.label, c."trigger", c.is_full, c.base, c.payload, c.payload_sha, c.state_sha, c.at,
-    c.expires_at, c.pinned, c.metadata
+    c.expires_at, c.pinned, c.metadata, s.tenant, s.session_id, s.salt
 FROM checkpoint AS c JOIN session AS s ON s.no = c.session WHERE s.session_id = ? ORDER BY c.seq
 
 -- name: checkpoint
 SELECT c.id, c.seq, c.version, c.label, c."trigger", c.is_full, c.base, c.payload, c.payload_sha, c.state_sha, c.at,
-    c.expires_at, c.pinned, c.metadata, s.session_id
+    c.expires_at, c.pinned, c.metadata, s.tenant, s.session_id, s.salt
 FROM checkpoint AS c JOIN session AS s ON s.no = c.session WHERE c.id = ?
 
 -- name: save_snapshot
@@ -116,7 +124,7 @@ DELETE FROM snapshot WHERE session = ? AND version >= ? AND version <> ?
 SELECT no, anchor_version FROM session WHERE session_id = ?
 
 -- name: snapshot
-SELECT n.version, n.state_blob, n.checksum FROM snapshot AS n JOIN session AS s ON s.no = n.session
+SELECT n.version, n.state_blob, n.checksum, s.tenant, s.session_id, s.salt FROM snapshot AS n JOIN session AS s ON s.no = n.session
 WHERE s.session_id = ? AND n.version <= ? ORDER BY n.version DESC LIMIT 1
 
 -- name: run
@@ -159,7 +167,7 @@ INSERT INTO record (session, first, last, digest, body)
 VALUES (0, (SELECT coalesce(max(position), 0) + 1 FROM record), ?, ?, ?)
 
 -- name: changes
-SELECT r.position, s.session_id, r.first, r.last, r.body, r.digest FROM record AS r
+SELECT r.position, s.session_id, r.first, r.last, r.body, r.digest, s.tenant, s.salt FROM record AS r
 LEFT JOIN session AS s ON s.no = r.session
 WHERE r.position > ? AND r.copied IS NULL ORDER BY r.position LIMIT ?
 
@@ -178,7 +186,8 @@ SELECT position FROM cursor WHERE name = 'words'
 UPDATE cursor SET position = ? WHERE name = 'words'
 
 -- name: records_after
-SELECT position, body, session FROM record WHERE position > ? ORDER BY position LIMIT ?
+SELECT r.position, r.body, r.first, r.digest, s.tenant, s.session_id, s.salt FROM record AS r
+LEFT JOIN session AS s ON s.no = r.session WHERE r.position > ? ORDER BY r.position LIMIT ?
 
 -- name: index_words
 INSERT INTO words (rowid, content) VALUES (?, ?)
@@ -205,8 +214,26 @@ UPDATE checkpoint SET payload = ?, payload_sha = x'', state_sha = x'', is_full =
 WHERE (session = ? OR session IN (SELECT session FROM segment WHERE source = ?)) AND version >= ?
 
 -- name: snapshots
-SELECT n.version, n.state_blob, n.checksum FROM snapshot AS n JOIN session AS s ON s.no = n.session
+SELECT n.version, n.state_blob, n.checksum, s.tenant, s.session_id, s.salt FROM snapshot AS n JOIN session AS s ON s.no = n.session
 WHERE s.session_id = ? ORDER BY n.version
 
 -- name: checkpoint_of
 SELECT 1 FROM checkpoint WHERE id = ? AND session = ?
+
+-- name: due
+SELECT no, session_id FROM session WHERE due_at <= ? AND tenant = coalesce(?, tenant) ORDER BY due_at LIMIT ?
+
+-- name: arm
+UPDATE session SET due_at = ? WHERE session_id = ?
+
+-- name: freeze
+UPDATE session SET cold = ? WHERE no = ? AND digest = ?
+
+-- name: thaw
+UPDATE session SET cold = NULL WHERE no = ?
+
+-- name: setting
+SELECT value FROM setting WHERE name = ?
+
+-- name: save_setting
+INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value

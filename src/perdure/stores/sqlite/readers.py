@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from perdure.core.errors import Damaged
+from perdure.stores.packing import PACKING, Packing
 from perdure.stores.sqlite.connection import connect, translate
 from perdure.stores.sqlite.finding import contains
 from perdure.stores.sqlite.sql import Asks
@@ -28,8 +29,9 @@ GLANCE: Final = 0.05
 class Readers:
     """A pool of read-only connections."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, packing: Packing = PACKING) -> None:
         self._path = path
+        self._contains = contains(packing)
         self._idle: deque[apsw.Connection] = deque()
         self._lock = Lock()
         self._busy: set[object] = set()
@@ -115,7 +117,7 @@ class Readers:
             return self._idle.pop()
         except IndexError:
             connection = connect(self._path, writable=False)
-            connection.create_scalar_function("contains", contains, deterministic=True)
+            connection.create_scalar_function("contains", self._contains, deterministic=True)
             return connection
 
     def _give_back(self, connection: apsw.Connection) -> None:

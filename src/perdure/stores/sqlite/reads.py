@@ -8,12 +8,14 @@ import apsw
 from perdure.core.errors import Damaged, Tampered
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.write import Checkpoint
+from perdure.ports.seal import Place
 from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Segment, Snapshot, Stored
-from perdure.stores.packing import inflate_or_empty, unpack
+from perdure.stores.packing import Packing
 from perdure.stores.sqlite import words
 from perdure.stores.sqlite.rows import (
     BEFORE_SHAPE,
     HEAD_SHAPE,
+    PLACE_SHAPE,
     ROW_COLUMNS,
     SEGMENT_SHAPE,
     SNAPSHOT_SHAPE,
@@ -30,7 +32,7 @@ CUT: Final = "the file ends in the middle of a page: it was cut"
 _HEAD = f"SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no FROM session WHERE session_id = ?"  # noqa: S608
 
 
-def head(connection: Asks, session: SessionId) -> Head | None:
+def head(packing: Packing, connection: Asks, session: SessionId) -> Head | None:
     """A session's row, segments and anchor."""
     found = connection.execute(_HEAD, (raw(session),)).fetchone()
     if found is None:
@@ -40,18 +42,24 @@ def head(connection: Asks, session: SessionId) -> Head | None:
     segments = tuple(
         Segment(source=spelled(source), origin=spelled(origin), upto=upto, digest=digest)
         for source, origin, upto, digest in (
-            fitting(columns, SEGMENT_SHAPE) for columns in connection.execute(Q["segments"], (found[20],)).fetchall()
+            fitting(columns, SEGMENT_SHAPE) for columns in connection.execute(Q["segments"], (found[24],)).fetchall()
         )
     )
-    return Head(row=row_from(found), segments=segments, anchor_version=found[18], anchor_digest=found[19])
+    return Head(row=row_from(packing, found), segments=segments, anchor_version=found[22], anchor_digest=found[23])
 
 
-def run(connection: Asks, source: SessionId, after: int, upto: int, limit: int, newest: bool) -> Run:
+def place(connection: Asks, session: SessionId) -> Place | None:
+    """Whose content a session's is."""
+    found = connection.execute(Q["place"], (raw(session),)).fetchone()
+    return None if found is None else Place(*fitting(found[2:], PLACE_SHAPE))
+
+
+def run(packing: Packing, connection: Asks, source: SessionId, after: int, upto: int, limit: int, newest: bool) -> Run:
     """Records that hold versions in (after, upto], oldest first."""
-    place = connection.execute(Q["place"], (raw(source),)).fetchone()
-    if place is None:
+    found = connection.execute(Q["place"], (raw(source),)).fetchone()
+    if found is None:
         return Run(None, ())
-    no = place[0]
+    no, place = found[0], Place(*fitting(found[2:], PLACE_SHAPE))
     if newest:
         found = connection.execute(Q["run_newest"], (no, upto, after, limit)).fetchall()
         found.reverse()
@@ -61,59 +69,60 @@ def run(connection: Asks, source: SessionId, after: int, upto: int, limit: int, 
         return Run(None, ())
     first = found[0][0]
     before = connection.execute(Q["digest_before"], (no, first)).fetchone()
-    records = tuple(_stored(*columns) for columns in found)
+    records = tuple(_stored(packing, place, *columns) for columns in found)
     adjacent = before is not None and fitting(before, BEFORE_SHAPE)[1] == first - 1
     return Run(before[0] if adjacent else None, records)
 
 
-def _stored(first: int, digest: bytes, body: bytes, last: int) -> Stored:
+def _stored(packing: Packing, place: Place, first: int, digest: bytes, body: bytes, last: int) -> Stored:
     if type(first) is not int or type(digest) is not bytes or type(body) is not bytes or type(last) is not int:
         raise Damaged("a row of the file has other types than were written; restore a backup")
-    record = unpack(body)
+    record = packing.unpack(place, body, first, digest)
     if record.first != first or record.last != last:
         raise Tampered(f"the record at version {first} belongs elsewhere; restore it from a backup", version=first)
     return Stored(record, digest)
 
 
-def snapshot(connection: Asks, session: SessionId, upto: int) -> Snapshot | None:
+def snapshot(packing: Packing, connection: Asks, session: SessionId, upto: int) -> Snapshot | None:
     """The latest cached state at or before a version."""
     found = connection.execute(Q["snapshot"], (raw(session), upto)).fetchone()
-    return _snapshot(found) if found is not None else None
+    return _snapshot(packing, found) if found is not None else None
 
 
-def snapshots(connection: Asks, session: SessionId) -> tuple[Snapshot, ...]:
+def snapshots(packing: Packing, connection: Asks, session: SessionId) -> tuple[Snapshot, ...]:
     """All cached states, oldest first."""
     found = connection.execute(Q["snapshots"], (raw(session),)).fetchall()
-    return tuple(map(_snapshot, found))
+    return tuple(_snapshot(packing, columns) for columns in found)
 
 
-def _snapshot(columns: tuple[Any, ...]) -> Snapshot:
-    version, blob, sha = fitting(columns, SNAPSHOT_SHAPE)
-    return Snapshot(version, inflate_or_empty(blob), sha)
+def _snapshot(packing: Packing, columns: tuple[Any, ...]) -> Snapshot:
+    version, blob, sha, *place = fitting(columns, SNAPSHOT_SHAPE)
+    return packing.snapshot(Place(*place), version, blob, sha)
 
 
-def checkpoints(connection: Asks, session: SessionId) -> tuple[Checkpoint, ...]:
+def checkpoints(packing: Packing, connection: Asks, session: SessionId) -> tuple[Checkpoint, ...]:
     """A session's checkpoints, oldest first."""
-    return tuple(checkpoint_from(found) for found in connection.execute(Q["checkpoints"], (raw(session),)).fetchall())
+    found = connection.execute(Q["checkpoints"], (raw(session),)).fetchall()
+    return tuple(checkpoint_from(packing, columns) for columns in found)
 
 
-def checkpoint(connection: Asks, wanted: str) -> tuple[SessionId, Checkpoint] | None:
+def checkpoint(packing: Packing, connection: Asks, wanted: str) -> tuple[SessionId, Checkpoint] | None:
     """One checkpoint, with its session."""
     found = connection.execute(Q["checkpoint"], (wanted,)).fetchone()
-    return (SessionId(text(found[14])), checkpoint_from(found)) if found is not None else None
+    return (SessionId(text(found[15])), checkpoint_from(packing, found)) if found is not None else None
 
 
-def remembered(connection: Asks, use: KeyUse) -> Remembered | None:
+def remembered(packing: Packing, connection: Asks, use: KeyUse) -> Remembered | None:
     """What a key was used for."""
     if use.session is None:
-        return _remembered(connection, 0, use)
-    place = connection.execute(Q["place"], (raw(use.session),)).fetchone()
-    return _remembered(connection, place[0], use) if place is not None else None
+        return _remembered(packing, connection, 0, use)
+    found = connection.execute(Q["place"], (raw(use.session),)).fetchone()
+    return _remembered(packing, connection, found[0], use) if found is not None else None
 
 
-def find(connection: Asks, statement: str, values: list[Any]) -> tuple[Row, ...]:
+def find(packing: Packing, connection: Asks, statement: str, values: list[Any]) -> tuple[Row, ...]:
     """Rows of a page."""
-    return tuple(row_from(found) for found in connection.execute(statement, values).fetchall())
+    return tuple(row_from(packing, found) for found in connection.execute(statement, values).fetchall())
 
 
 def count(connection: Asks, statement: str, values: list[Any]) -> int:
@@ -129,13 +138,13 @@ def words_behind(connection: Asks) -> bool:
     return cursor is None or connection.execute(waiting, (cursor,)).fetchone() is not None
 
 
-def dependents(connection: Asks, session: SessionId) -> tuple[Head, ...]:
+def dependents(packing: Packing, connection: Asks, session: SessionId) -> tuple[Head, ...]:
     """Sessions whose log has a segment in this one's rows."""
-    place = connection.execute(Q["place"], (raw(session),)).fetchone()
-    if place is None:
+    found = connection.execute(Q["place"], (raw(session),)).fetchone()
+    if found is None:
         return ()
-    ids = [found[0] for found in connection.execute(Q["dependents"], (place[0], place[0])).fetchall()]
-    heads = (head(connection, SessionId(text(each))) for each in ids)
+    ids = [columns[0] for columns in connection.execute(Q["dependents"], (found[0], found[0])).fetchall()]
+    heads = (head(packing, connection, SessionId(text(each))) for each in ids)
     return tuple(found for found in heads if found is not None)
 
 
@@ -145,18 +154,36 @@ def position(connection: Asks) -> int:
     return int(found[0])
 
 
-def changes(connection: Asks, after: int, limit: int) -> tuple[Change, ...]:
+def changes(packing: Packing, connection: Asks, after: int, limit: int) -> tuple[Change, ...]:
     """Appends and erasures after a position, in order."""
-    return tuple(_change(*columns) for columns in connection.execute(Q["changes"], (after, limit)).fetchall())
+    found = connection.execute(Q["changes"], (after, limit)).fetchall()
+    return tuple(_change(packing, *columns) for columns in found)
 
 
-def _change(place: int, session: bytes | None, first: int, last: int, body: bytes, digest: bytes) -> Change:
+def _change(
+    packing: Packing,
+    position: int,
+    session: bytes | None,
+    first: int,
+    last: int,
+    body: bytes,
+    digest: bytes,
+    tenant: str,
+    salt: bytes | None,
+) -> Change:
     if session is None:
         gone, at = SessionId(text(digest)), int.from_bytes(body, "big")
-        return Change(position=place, session=gone, first=0, last=last, at=at, erased=True)
-    record = unpack(body)
+        return Change(position=position, session=gone, first=0, last=last, at=at, erased=True)
+    record = packing.unpack(Place(tenant, session, salt), body, first, digest)
     kinds = tuple(entry.kind for entry in record.entries)
-    return Change(position=place, session=SessionId(text(session)), first=first, last=last, at=record.at, kinds=kinds)
+    told = SessionId(text(session))
+    return Change(position=position, session=told, first=first, last=last, at=record.at, kinds=kinds)
+
+
+def setting(connection: Asks, name: str) -> str | None:
+    """A setting of the store."""
+    found = connection.execute(Q["setting"], (name,)).fetchone()
+    return None if found is None else str(found[0])
 
 
 def inspect(connection: Asks, path: str) -> dict[str, Any]:

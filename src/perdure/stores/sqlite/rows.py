@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from perdure.core.errors import Damaged, Invalid
-from perdure.core.session import codec
+from perdure.core.errors import Damaged
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.write import Checkpoint
+from perdure.ports.seal import Place
 from perdure.ports.store import Row
-from perdure.stores.packing import deflate, inflate_or_empty
+from perdure.stores.packing import Packing, labels_from
 
 _I, _T, _B = frozenset({int}), frozenset({str}), frozenset({bytes})
 _NONE = frozenset({type(None)})
@@ -15,13 +15,17 @@ Shape = tuple[frozenset[type], ...]
 
 ROW_SHAPE: Shape = (
     *(_B, _T, _T, _T, _T, _I, _I, _I | _NONE, _I, _B, _T, _I, _I | _NONE, _B | _NONE, _T | _NONE, _I | _NONE),
-    *(_T | _NONE, _T),
+    *(_T | _NONE, _T, _B | _NONE, _B | _NONE, _I | _NONE, _T | _NONE),
 )
 HEAD_SHAPE: Shape = (*ROW_SHAPE, _I, _B | _NONE, _I)
 BEFORE_SHAPE: Shape = (_B, _I)
+PLACE_SHAPE: Shape = (_T, _B, _B | _NONE)
 SEGMENT_SHAPE: Shape = (_B, _B, _I, _B)
-SNAPSHOT_SHAPE: Shape = (_I, _B, _B)
-CHECKPOINT_SHAPE: Shape = (_T, _I, _I, _T, _T, _I, _I | _NONE, _B, _B, _B, _I, _I | _NONE, _I, _T)
+SNAPSHOT_SHAPE: Shape = (_I, _B, _B, _T, _B, _B | _NONE)
+CHECKPOINT_SHAPE: Shape = (
+    *(_T, _I, _I, _T, _T, _I, _I | _NONE, _B, _B, _B, _I, _I | _NONE, _I, _T),
+    *(_T, _B, _B | _NONE),
+)
 
 
 def fitting(columns: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
@@ -36,15 +40,9 @@ def fitting(columns: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
 
 ROW_COLUMNS = (
     "session_id, tenant, owner_id, title, lifecycle_phase, created_at, last_active_at, expires_at, state_version, "
-    "digest, schema_version, turns, open_turn, parent, branch_kind, branched_at, account, metadata"
+    "digest, schema_version, turns, open_turn, parent, branch_kind, branched_at, account, metadata, salt, card, "
+    "due_at, cold"
 )
-
-
-def labels_json(row: Row) -> str:
-    """Tags and metadata as the metadata column keeps them."""
-    if not row.tags and not row.metadata:
-        return "{}"
-    return codec.to_json({"tags": list(row.tags), "metadata": row.metadata}).decode()
 
 
 def spelled(id: bytes) -> SessionId:
@@ -54,47 +52,19 @@ def spelled(id: bytes) -> SessionId:
     return SessionId(text(id))
 
 
-def labels_from(text: str) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Tags and metadata from the metadata column, or `Damaged`."""
-    if text == "{}":
-        return (), {}
-    labels = _object(text)
-    tags, metadata = labels.get("tags", []), labels.get("metadata", {})
-    if type(tags) is not list or type(metadata) is not dict or any(type(tag) is not str for tag in tags):
-        raise Damaged("the tags and metadata of a session are not what was written; restore a backup")
-    return tuple(tags), metadata
-
-
-def _object(text: str) -> dict[str, Any]:
-    """A map from a column of JSON, or `Damaged`."""
-    try:
-        found = codec.from_json(text.encode())
-    except Invalid as broken:
-        raise Damaged(f"stored metadata does not decode: {broken.message}; restore a backup") from broken
-    if type(found) is not dict:
-        raise Damaged("stored metadata is not a map; restore a backup")
-    return found
-
-
-def label_pairs(row: Row) -> list[tuple[str, str]]:
-    """Tags and metadata as `find` matches them: by name and canonical value."""
-    pairs = [("tag", tag) for tag in row.tags]
-    return pairs + [metadata_label(name, value) for name, value in row.metadata.items()]
-
-
-def metadata_label(name: str, value: Any) -> tuple[str, str]:
-    """One metadata entry as a label."""
-    return f"metadata.{name}", codec.encode(value).hex()
-
-
-def row_from(columns: tuple[Any, ...]) -> Row:
+def row_from(packing: Packing, columns: tuple[Any, ...]) -> Row:
     """A row of the session table, selected by `ROW_COLUMNS`."""
-    tags, metadata = labels_from(fitting(columns, ROW_SHAPE)[17])
+    fitting(columns, ROW_SHAPE)
+    title, labels = columns[3], columns[17]
+    if columns[18] is not None:
+        place = Place(columns[1], columns[0], columns[18])
+        title, labels = packing.card(place, title, labels, columns[19])
+    tags, metadata = labels_from(labels)
     return Row(
         session=spelled(columns[0]),
         tenant=columns[1],
         owner=columns[2],
-        title=columns[3],
+        title=title,
         phase=columns[4],
         created_at=columns[5],
         active_at=columns[6],
@@ -110,16 +80,19 @@ def row_from(columns: tuple[Any, ...]) -> Row:
         account=columns[16],
         tags=tags,
         metadata=metadata,
+        due_at=columns[20],
+        cold=columns[21],
     )
 
 
-def create_values(row: Row) -> tuple[Any, ...]:
+def create_values(packing: Packing, place: Place, row: Row) -> tuple[Any, ...]:
     """The bindings of the `create` statement."""
+    title, labels, card = packing.keep_card(place, row)
     return (
         raw(row.session),
         row.tenant,
         row.owner,
-        row.title,
+        title,
         row.phase,
         row.schema_version,
         row.version,
@@ -133,35 +106,40 @@ def create_values(row: Row) -> tuple[Any, ...]:
         row.branch_kind,
         row.branched_at,
         row.account,
-        labels_json(row),
+        labels,
+        place.salt,
+        card,
+        row.due_at,
+        row.cold,
     )
 
 
-def checkpoint_values(no: int, item: Checkpoint) -> tuple[Any, ...]:
+def checkpoint_values(packing: Packing, place: Place, no: int, item: Checkpoint) -> tuple[Any, ...]:
     """The bindings of the `save_checkpoint` statement."""
+    payload, payload_sha, state_sha, label, metadata = packing.keep_checkpoint(place, item)
     return (
         item.id,
         no,
         item.seq,
         item.version,
-        item.label,
+        label,
         item.trigger,
         int(item.full),
         item.base,
-        deflate(item.payload),
-        item.payload_sha,
-        item.state_sha,
+        payload,
+        payload_sha,
+        state_sha,
         item.at,
         item.expires_at,
         int(item.pinned),
-        codec.to_json(item.metadata).decode(),
+        metadata,
     )
 
 
-def checkpoint_from(columns: tuple[Any, ...]) -> Checkpoint:
-    """A row of the checkpoint table. A payload that does not decompress comes back empty: its digest will not fit."""
+def checkpoint_from(packing: Packing, columns: tuple[Any, ...]) -> Checkpoint:
+    """A row of the checkpoint table, followed by the place of its session."""
     fitting(columns, CHECKPOINT_SHAPE)
-    return Checkpoint(
+    kept = Checkpoint(
         id=columns[0],
         seq=columns[1],
         version=columns[2],
@@ -169,11 +147,11 @@ def checkpoint_from(columns: tuple[Any, ...]) -> Checkpoint:
         trigger=columns[4],
         full=bool(columns[5]),
         base=columns[6],
-        payload=inflate_or_empty(columns[7]),
+        payload=columns[7],
         payload_sha=columns[8],
         state_sha=columns[9],
         at=columns[10],
         expires_at=columns[11],
         pinned=bool(columns[12]),
-        metadata=_object(columns[13]),
     )
+    return packing.checkpoint(Place(*columns[14:17]), kept, columns[13])

@@ -6,16 +6,17 @@ from typing import Any, TypeVar
 
 import apsw
 
-from perdure.core.errors import ReadOnly, StoreClosed
+from perdure.core.errors import PerdureError, ReadOnly, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
-from perdure.core.session.ids import SessionId
+from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
 from perdure.ports.ambient import Ambient
+from perdure.ports.seal import CLEAR, Place, Seal
 from perdure.ports.store import Change, Commit, Head, KeyUse, Query, Remembered, Row, Run, Segment, Snapshot, Stored
-from perdure.stores.packing import pack
+from perdure.stores.packing import Packing
 from perdure.stores.refusals import refuse_doubles
 from perdure.stores.sqlite import connection as connections
-from perdure.stores.sqlite import finding, reads, words, writes
+from perdure.stores.sqlite import finding, keeping, reads, words, writes
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction, Writer
@@ -24,13 +25,16 @@ from perdure.waiting import Bell, Forking, on_fork
 T = TypeVar("T")
 POLL_SECONDS = 0.02
 FEED_PAGE = 256
+MAX_PLACES = 100_000
 
 
 class SqliteStore:
     """The embedded store. Open it on a path; `read_only` never writes a byte."""
 
-    def __init__(self, path: str, ambient: Ambient, *, read_only: bool = False) -> None:
+    def __init__(self, path: str, ambient: Ambient, *, read_only: bool = False, seal: Seal = CLEAR) -> None:
         self.path = os.path.abspath(path)
+        self._packing = Packing(seal)
+        self._places: dict[SessionId, Place] = {}
         self._ambient = ambient
         self._read_only = read_only
         self._closed = False
@@ -43,8 +47,8 @@ class SqliteStore:
 
     def _begin(self, connection: apsw.Connection | None) -> None:
         self._bell = Bell()
-        self._writer = Writer(self.path, self._bell.ring, connection)
-        self._readers = Readers(self.path)
+        self._writer = Writer(self.path, self._bell.ring, connection, self._packing)
+        self._readers = Readers(self.path, self._packing)
 
     def _pause(self) -> None:
         """Before a fork: close every connection. SQLite keeps its locks per process, and a child that inherited them
@@ -80,25 +84,57 @@ class SqliteStore:
     async def append(self, commits: Sequence[Commit]) -> int:
         """Make the commits durable together."""
         refuse_doubles(commits)
-        packed = [(commit, pack(commit.record)) for commit in commits]
+        packed = [await self._packed(commit) for commit in commits]
         plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
-        return await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)
+        try:
+            return await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)
+        except PerdureError:
+            for commit in commits:  # a session may have been erased and made again, with another salt
+                self._places.pop(commit.row.session, None)
+            raise
+
+    async def _packed(self, commit: Commit) -> writes.Packed:
+        """A commit with its record as it is stored, under the key of its session."""
+        row = commit.row
+        place = Place(row.tenant, raw(row.session))
+        if not self._packing.clear:
+            place = await self._whose(commit, place)
+        return commit, place, self._packing.pack(place, commit.record, row.digest)
+
+    async def _whose(self, commit: Commit, unknown: Place) -> Place:
+        session = commit.row.session
+        if commit.creates:
+            found: Place | None = Place(unknown.tenant, unknown.owner, self._packing.seal.fresh())
+        else:
+            found = self._places.get(session)
+            found = found or await self._read(lambda connection: reads.place(connection, session))
+        if found is None:
+            return unknown  # the session is gone, as the write will say
+        self._remember(session, found)
+        return found
+
+    def _remember(self, session: SessionId, place: Place) -> None:
+        if len(self._places) > MAX_PLACES:
+            self._places.clear()
+        self._places[session] = place
 
     async def head(self, session: SessionId) -> Head | None:
         """Where a session stands."""
-        return await self._read(lambda connection: reads.head(connection, session))
+        return await self._read(lambda connection: reads.head(self._packing, connection, session))
 
     async def run(self, source: SessionId, *, after: int, upto: int, limit: int, newest: bool = False) -> Run:
         """A stretch of a source's own records."""
-        return await self._read(lambda connection: reads.run(connection, source, after, upto, limit, newest))
+        return await self._read(
+            lambda connection: reads.run(self._packing, connection, source, after, upto, limit, newest)
+        )
 
     async def snapshot(self, session: SessionId, upto: int) -> Snapshot | None:
         """The latest cached state at or before a version."""
-        return await self._read(lambda connection: reads.snapshot(connection, session, upto))
+        return await self._read(lambda connection: reads.snapshot(self._packing, connection, session, upto))
 
     async def snapshots(self, session: SessionId) -> tuple[Snapshot, ...]:
         """All cached states."""
-        return await self._read(lambda connection: reads.snapshots(connection, session))
+        return await self._read(lambda connection: reads.snapshots(self._packing, connection, session))
 
     async def save_snapshot(self, session: SessionId, snapshot: Snapshot) -> None:
         """Cache a state."""
@@ -114,15 +150,15 @@ class SqliteStore:
 
     async def checkpoints(self, session: SessionId) -> tuple[Checkpoint, ...]:
         """A session's checkpoints, oldest first."""
-        return await self._read(lambda connection: reads.checkpoints(connection, session))
+        return await self._read(lambda connection: reads.checkpoints(self._packing, connection, session))
 
     async def checkpoint(self, checkpoint: str) -> tuple[SessionId, Checkpoint] | None:
         """One checkpoint by its id."""
-        return await self._read(lambda connection: reads.checkpoint(connection, checkpoint))
+        return await self._read(lambda connection: reads.checkpoint(self._packing, connection, checkpoint))
 
     async def remembered(self, use: KeyUse) -> Remembered | None:
         """What a key was used for."""
-        return await self._read(lambda connection: reads.remembered(connection, use))
+        return await self._read(lambda connection: reads.remembered(self._packing, connection, use))
 
     async def account(self, account: str) -> Account | None:
         """An account as it stands."""
@@ -131,12 +167,14 @@ class SqliteStore:
     async def find(self, query: Query) -> tuple[Row, ...]:
         """Rows that match, newest first."""
         await self._catch_up(query)
-        return await self._read(lambda connection: reads.find(connection, *finding.select(query)))
+        return await self._read(
+            lambda connection: reads.find(self._packing, connection, *finding.select(self._packing, query))
+        )
 
     async def count(self, query: Query) -> int:
         """How many rows match."""
         await self._catch_up(query)
-        return await self._read(lambda connection: reads.count(connection, *finding.count(query)))
+        return await self._read(lambda connection: reads.count(connection, *finding.count(self._packing, query)))
 
     async def _catch_up(self, query: Query) -> None:
         """Before a text is searched for, index what was written since the last search."""
@@ -147,20 +185,20 @@ class SqliteStore:
                 raise ReadOnly(f"{self.path} has no text index yet; search it once opened writable", path=self.path)
             return
         while await self._read(reads.words_behind):
-            await self._write(words.catch_up)
+            await self._write(lambda tx: words.catch_up(self._packing, tx))
 
     async def dependents(self, session: SessionId) -> tuple[Head, ...]:
         """Sessions whose log has a segment in this one's rows."""
-        return await self._read(lambda connection: reads.dependents(connection, session))
+        return await self._read(lambda connection: reads.dependents(self._packing, connection, session))
 
     async def adopt(self, session: SessionId, records: Sequence[Stored]) -> None:
         """Own copies of a shared prefix."""
-        copies = [(stored, pack(stored.record)) for stored in records]
-        await self._write(lambda tx: writes.adopt(tx, session, copies))
+        await self._write(lambda tx: writes.adopt(tx, session, records))
 
     async def bring(self, head: Head, records: Iterable[Stored], snapshot: Snapshot | None) -> None:
         """Take in a session from elsewhere."""
-        await self._write(lambda tx: writes.bring(tx, head, records, snapshot))
+        place = Place(head.row.tenant, raw(head.row.session), self._packing.seal.fresh())
+        await self._write(lambda tx: writes.bring(tx, place, head, records, snapshot))
 
     async def repoint(
         self, session: SessionId, segments: tuple[Segment, ...], *, expected: tuple[Segment, ...] | None = None
@@ -175,8 +213,38 @@ class SqliteStore:
         await self._write(lambda tx: writes.prune(tx, session, upto, digest, snapshot, expected))
 
     async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
-        """Remove a session."""
-        return await self._write(lambda tx: writes.erase(tx, session, at, accounts))
+        """Remove a session. Its salt goes as well, and with it the session in every backup."""
+        salt = await self._read(lambda connection: writes.salt_of(connection, session))
+        doomed = [] if salt is None else [salt]
+        self._packing.seal.condemn(doomed)
+        gone = await self._write(lambda tx: writes.erase(tx, session, at, accounts))
+        self._packing.seal.destroy(doomed)
+        self._places.pop(session, None)
+        return gone
+
+    async def claim(self, tenant: str | None, now: int, until: int, limit: int) -> tuple[Row, ...]:
+        """Sessions with something due."""
+        taken = await self._write(lambda tx: keeping.claim(tx, tenant, now, until, limit))
+        heads = [await self.head(session) for session in taken]
+        return tuple(head.row for head in heads if head is not None)
+
+    async def arm(self, session: SessionId, due_at: int | None) -> None:
+        """When something is due."""
+        await self._write(lambda tx: keeping.arm(tx, session, due_at))
+
+    async def freeze(self, session: SessionId, cold: str, *, expected: bytes) -> None:
+        """Forget a log that lies in cold storage."""
+        await self._write(lambda tx: keeping.freeze(tx, session, cold, expected))
+
+    async def thaw(
+        self,
+        session: SessionId,
+        records: Iterable[Stored],
+        checkpoints: Sequence[Checkpoint] = (),
+        snapshot: Snapshot | None = None,
+    ) -> None:
+        """Take a log back from cold storage."""
+        await self._write(lambda tx: keeping.thaw(tx, session, records, checkpoints, snapshot))
 
     async def position(self) -> int:
         """The feed's latest position."""
@@ -184,7 +252,7 @@ class SqliteStore:
 
     async def changes(self, after: int, limit: int) -> tuple[Change, ...]:
         """Committed appends after a position."""
-        return await self._read(lambda connection: reads.changes(connection, after, limit))
+        return await self._read(lambda connection: reads.changes(self._packing, connection, after, limit))
 
     async def watch(self, after: int) -> AsyncIterator[Change]:
         """Changes as they are committed: woken by this process's own, polling for those of others."""
@@ -208,5 +276,6 @@ class SqliteStore:
             return
         self._closed = True
         self._readers.close()
+        self._packing.seal.close()
         self._writer.close()  # last: closing the last connection folds the log into the file
         self._bell.ring()

@@ -9,23 +9,24 @@ from typing import Final
 
 from perdure.core.session import kinds
 from perdure.core.session.record import Record
+from perdure.ports.seal import Place
 from perdure.projections.text import text_of
 from perdure.projections.text import words as split
-from perdure.stores.packing import unpack
+from perdure.stores.packing import Packing
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 
 BATCH: Final = 500
 
 
-def content(record: Record) -> str:
+def content(packing: Packing, record: Record) -> str:
     """The searchable words of a record."""
     texts = [
         text_of(kinds.decode(entry.kind, entry.kind_version, entry.data))
         for entry in record.entries
         if entry.blind is not None
     ]
-    return " ".join(split(" ".join(texts)))
+    return " ".join(packing.words(split(" ".join(texts))))
 
 
 def position(asks: Asks) -> int | None:
@@ -42,7 +43,7 @@ def look(asks: Asks) -> None:
         asks.execute(Q["look_at_words"]).fetchall()
 
 
-def catch_up(tx: Asks) -> bool:
+def catch_up(packing: Packing, tx: Asks) -> bool:
     """Index one batch of records; whether more are waiting."""
     cursor = position(tx)
     if cursor is None:
@@ -50,20 +51,21 @@ def catch_up(tx: Asks) -> bool:
         tx.execute(Q["begin_words"])
         cursor = 0
     found = tx.execute(Q["records_after"], (cursor, BATCH)).fetchall()
-    for place, body, session in found:
-        if session:
-            tx.execute(Q["index_words"], (place, content(unpack(body))))
+    for number, body, first, digest, *whose in found:
+        if whose[1] is not None:
+            record = packing.unpack(Place(*whose), body, first, digest)
+            tx.execute(Q["index_words"], (number, content(packing, record)))
     if found:
         tx.execute(Q["move_words_cursor"], (found[-1][0],))
     return len(found) == BATCH
 
 
-def refresh(tx: Asks, place: int, record: Record) -> None:
+def refresh(packing: Packing, tx: Asks, place: int, record: Record) -> None:
     """Index a rewritten record anew, if it was indexed."""
     cursor = position(tx)
     if cursor is not None and place <= cursor:
         forget(tx, [place])
-        tx.execute(Q["index_words"], (place, content(record)))
+        tx.execute(Q["index_words"], (place, content(packing, record)))
 
 
 def forget(tx: Asks, places: Sequence[int]) -> None:
@@ -74,7 +76,7 @@ def forget(tx: Asks, places: Sequence[int]) -> None:
         tx.execute(Q["scrub_words"])  # deleting alone only marks; merging the whole index leaves nothing behind
 
 
-def match_expression(text: str) -> str | None:
+def match_expression(packing: Packing, text: str) -> str | None:
     """The words of a search as the index wants them, or None when there are none."""
-    found = split(text)
+    found = packing.words(split(text))
     return " ".join(f'"{word}"' for word in found) if found else None

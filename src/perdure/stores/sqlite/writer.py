@@ -21,6 +21,7 @@ import apsw
 from perdure.core.errors import PerdureError, StoreClosed, StorePoisoned
 from perdure.core.session.ids import SessionId
 from perdure.ports.store import KeyTaken
+from perdure.stores.packing import PACKING, Packing
 from perdure.stores.sqlite.connection import connect, patience, translate
 from perdure.stores.sqlite.sql import QUERIES, Asks
 from perdure.waiting import Gathering, Ticket, blocking, deliver_all
@@ -35,7 +36,8 @@ Outcome = tuple[Ticket[Any], Any, BaseException | None]
 class Transaction:
     """What an operation writes through: the connection, and what the writer remembers between transactions."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, packing: Packing) -> None:
+        self.packing = packing
         asks: Asks = connection.cursor()  # one for all: each statement ends the one before, so fetch first
         self.execute = asks.execute
         self.changes = connection.changes
@@ -83,13 +85,20 @@ def _empty_log(connection: apsw.Connection) -> None:
 class Writer:
     """Owns the connection that writes."""
 
-    def __init__(self, path: str, committed: Callable[[], None], connection: apsw.Connection | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        committed: Callable[[], None],
+        connection: apsw.Connection | None,
+        packing: Packing = PACKING,
+    ) -> None:
         self._path = path
+        self._packing = packing
         self._committed = committed
         self._lock = Lock()
         self._queue: deque[Job] = deque()
         self._connection = connection
-        self._transaction = None if connection is None else Transaction(connection)
+        self._transaction = None if connection is None else Transaction(connection, packing)
         self._poisoned: PerdureError | None = None
         self._closed = False
         self._decided: list[Outcome] = []
@@ -220,7 +229,7 @@ class Writer:
             connection = connect(self._path, writable=True)
             if self._poisoned is not None:
                 self._heal(connection)
-            self._connection, self._transaction = connection, Transaction(connection)
+            self._connection, self._transaction = connection, Transaction(connection, self._packing)
         return self._connection, self._transaction
 
     def _heal(self, connection: apsw.Connection) -> None:

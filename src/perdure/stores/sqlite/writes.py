@@ -9,8 +9,9 @@ from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.record import Record, both_redacted
 from perdure.core.session.write import Checkpoint
+from perdure.ports.seal import Place
 from perdure.ports.store import Commit, Head, KeyTaken, KeyUse, Remembered, Row, Segment, Snapshot, Stored
-from perdure.stores.packing import deflate, pack, unpack
+from perdure.stores.packing import Packing, deflate, label_pairs
 from perdure.stores.refusals import moved_on
 from perdure.stores.sqlite import rows, words
 from perdure.stores.sqlite.sql import QUERIES as Q
@@ -22,35 +23,41 @@ KEPT_SNAPSHOTS: Final = 16
 """Cached states kept per session; older ones go, the anchor of a pruned log never."""
 
 
-def append(tx: Transaction, commits: Sequence[tuple[Commit, bytes]]) -> int:
+Packed = tuple[Commit, Place, bytes]
+"""A commit, whose content it is, and its record as it is stored."""
+
+
+def append(tx: Transaction, commits: Sequence[Packed]) -> int:
     """All commits, each checked first: key, version, accounts. The bodies were packed before the lock was taken."""
-    for commit, _ in commits:
+    for commit, _, _ in commits:
         if commit.key is not None:
             _refuse_known_key(tx, commit.key)
-    for commit, body in commits:
-        no = _create(tx, commit) if commit.creates else _advance(tx, commit)
+    for commit, place, body in commits:
+        no = _create(tx, commit, place) if commit.creates else _advance(tx, commit, place)
         for move in commit.accounts:
             _move_account(tx, move)
-        _store_record(tx, no, commit, body)
+        _store_record(tx, no, commit, place, body)
     return tx.position()
 
 
 def _refuse_known_key(tx: Transaction, use: KeyUse) -> None:
     scope = 0 if use.session is None else _no(tx, use.session)
-    found = remembered(tx, scope, use) if scope is not None else None
+    found = remembered(tx.packing, tx, scope, use) if scope is not None else None
     if found is not None:
         raise KeyTaken(found)
 
 
-def remembered(tx: Asks, scope: int, use: KeyUse) -> Remembered | None:
+def remembered(packing: Packing, tx: Asks, scope: int, use: KeyUse) -> Remembered | None:
     """What a key stands for, seen from any connection."""
-    found = tx.execute(Q["key"], (scope, use.principal, use.key)).fetchone()
+    found = tx.execute(Q["key"], (scope, use.principal, packing.key(use.principal, use.key))).fetchone()
     if found is None:
         return None
-    return Remembered(fingerprint=found[0], session=SessionId(text(found[1])), first=found[2], last=found[3])
+    same = found[0] == packing.fingerprint(use.fingerprint)
+    fingerprint = use.fingerprint if same else found[0]
+    return Remembered(fingerprint=fingerprint, session=SessionId(text(found[1])), first=found[2], last=found[3])
 
 
-def _create(tx: Transaction, commit: Commit) -> int:
+def _create(tx: Transaction, commit: Commit, place: Place) -> int:
     row = commit.row
     _refuse_taken(tx, row.session)
     after = commit.anchor[0] if commit.anchor is not None else 0
@@ -61,7 +68,7 @@ def _create(tx: Transaction, commit: Commit) -> int:
         if standing[3] > after:
             raise moved_on(segment.source)
         after = segment.upto
-    no: int = tx.execute(Q["create"], rows.create_values(row)).fetchone()[0]
+    no: int = tx.execute(Q["create"], rows.create_values(tx.packing, place, row)).fetchone()[0]
     _insert_segments(tx, no, commit.segments)
     _insert_labels(tx, no, row)
     if commit.anchor is not None:
@@ -74,22 +81,25 @@ def _refuse_taken(tx: Transaction, session: SessionId) -> None:
         raise AlreadyExists(f"session {session} exists already; choose another id", session=session)
 
 
-def _advance(tx: Transaction, commit: Commit) -> int:
+def _advance(tx: Transaction, commit: Commit, place: Place) -> int:
     row = commit.row
     values: tuple[Any, ...] = (row.version, row.digest, row.active_at, row.turns, row.open_turn)
     statement = Q["touch"]
     if commit.listing:
         statement = Q["relist"]
+        title, labels, card = tx.packing.keep_card(place, row)
         values += (
             row.owner,
-            row.title,
+            title,
             row.phase,
             row.schema_version,
             row.expires_at,
             row.account,
-            rows.labels_json(row),
+            labels,
+            card,
+            row.due_at,
         )
-    no = _advanced(tx, commit, statement, values)
+    no = _advanced(tx, commit, place, statement, values)
     tx.stir(row.session, no, row.active_at >> ACTIVITY_SHIFT)
     if commit.listing:
         tx.execute(Q["drop_labels"], (no,))
@@ -97,10 +107,10 @@ def _advance(tx: Transaction, commit: Commit) -> int:
     return no
 
 
-def _advanced(tx: Transaction, commit: Commit, statement: str, values: tuple[Any, ...]) -> int:
+def _advanced(tx: Transaction, commit: Commit, whose: Place, statement: str, values: tuple[Any, ...]) -> int:
     """Change the row of a session that stands where the commit expects it, and give its number; else say why not."""
     session = commit.row.session
-    where = (raw(session), commit.expected, commit.expected_digest)
+    where = (whose.owner, commit.expected, commit.expected_digest, whose.salt)
     no = tx.places.get(session)
     if no is not None:
         tx.execute(statement, (*values, no, *where))
@@ -115,7 +125,7 @@ def _advanced(tx: Transaction, commit: Commit, statement: str, values: tuple[Any
     raise stale(session, commit.expected, place)
 
 
-def stale(session: SessionId, expected: int, place: tuple[int, int] | None) -> NotFound | VersionConflict:
+def stale(session: SessionId, expected: int, place: tuple[Any, ...] | None) -> NotFound | VersionConflict:
     """Why an append did not find its place."""
     if place is None:
         return NotFound(f"no session {session}; it was erased or never there", session=session)
@@ -127,38 +137,50 @@ def stale(session: SessionId, expected: int, place: tuple[int, int] | None) -> N
     )
 
 
-def _store_record(tx: Transaction, no: int, commit: Commit, body: bytes) -> None:
+def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: bytes) -> None:
     record = commit.record
     tx.execute(Q["insert_record"], (no, record.first, record.last, commit.row.digest, body))
     if commit.key is not None:
         scope = 0 if commit.key.session is None else no
-        key = commit.key
-        tx.execute(Q["insert_key"], (scope, key.principal, key.key, key.fingerprint, no, record.first, record.last))
+        kept = tx.packing.key(commit.key.principal, commit.key.key)
+        fingerprint = tx.packing.fingerprint(commit.key.fingerprint)
+        tx.execute(Q["insert_key"], (scope, commit.key.principal, kept, fingerprint, no, record.first, record.last))
     for item in commit.checkpoints:
-        tx.execute(Q["save_checkpoint"], rows.checkpoint_values(no, item))
+        tx.execute(Q["save_checkpoint"], rows.checkpoint_values(tx.packing, place, no, item))
     for dropped in commit.dropped_checkpoints:
         tx.execute(Q["drop_checkpoint"], (no, dropped))
     for changed in commit.rewrites:
-        _rewrite(tx, no, changed)
+        _rewrite(tx, no, place, changed)
     if commit.rewrites:
         tx.destroys = True
         since = min(changed.first for changed in commit.rewrites)
         tx.execute(Q["forget_snapshots"], (no, no, since))
         tx.execute(Q["blank_checkpoints"], (deflate(b""), no, no, since))
     if commit.snapshot is not None:
-        _save_snapshot(tx, no, commit.snapshot)
+        cache(tx, no, place, commit.snapshot)
 
 
-def _rewrite(tx: Transaction, no: int, record: Record) -> None:
-    found = tx.execute(Q["rewrite_record"], (pack(record), no, record.first)).fetchone()
-    if found is None:
+def _rewrite(tx: Transaction, no: int, place: Place, record: Record) -> None:
+    digest = tx.execute(Q["digest_at"], (no, record.first)).fetchone()
+    if digest is None:
         raise NotFound(f"no record begins at version {record.first}", first=record.first)
-    words.refresh(tx, found[0], record)
-    for other, body in tx.execute(Q["copies"], (record.first, no)).fetchall():
-        copy = unpack(body)
+    _replace_record(tx, no, place, record, digest[0])
+    for other, body, digest in tx.execute(Q["copies"], (record.first, no)).fetchall():
+        whose = place_of(tx, other)
+        copy = tx.packing.unpack(whose, body, record.first, digest)
         if copy.origin == record.origin:
-            place = tx.execute(Q["rewrite_record"], (pack(both_redacted(copy, record)), other, copy.first)).fetchone()
-            words.refresh(tx, place[0], both_redacted(copy, record))
+            _replace_record(tx, other, whose, both_redacted(copy, record), digest)
+
+
+def _replace_record(tx: Transaction, no: int, place: Place, record: Record, digest: bytes) -> None:
+    body = tx.packing.pack(place, record, digest)
+    found = tx.execute(Q["rewrite_record"], (body, no, record.first)).fetchone()
+    words.refresh(tx.packing, tx, found[0], record)
+
+
+def place_of(tx: Transaction, no: int) -> Place:
+    """Whose content that of a session is."""
+    return Place(*tx.execute(Q["place_of"], (no,)).fetchone())
 
 
 def _move_account(tx: Transaction, move: AccountMove) -> None:
@@ -179,8 +201,8 @@ def _insert_segments(tx: Transaction, no: int, segments: Sequence[Segment]) -> N
 
 
 def _insert_labels(tx: Transaction, no: int, row: Row) -> None:
-    for name, value in rows.label_pairs(row):
-        tx.execute(Q["insert_label"], (name, value, no))
+    for name, value in label_pairs(row):
+        tx.execute(Q["insert_label"], (*tx.packing.label(name, value), no))
 
 
 def _no(tx: Transaction, session: SessionId) -> int | None:
@@ -188,7 +210,8 @@ def _no(tx: Transaction, session: SessionId) -> int | None:
     return found[0] if found else None
 
 
-def _known(tx: Transaction, session: SessionId) -> int:
+def known(tx: Transaction, session: SessionId) -> int:
+    """The number of a session, or `NotFound`."""
     no = _no(tx, session)
     if no is None:
         raise NotFound(f"no session {session}; it was erased or never there", session=session)
@@ -199,11 +222,12 @@ def save_snapshot(tx: Transaction, session: SessionId, snapshot: Snapshot) -> No
     """Cache a state, if its session is still there."""
     no = _no(tx, session)
     if no is not None:
-        _save_snapshot(tx, no, snapshot)
+        cache(tx, no, place_of(tx, no), snapshot)
 
 
-def _save_snapshot(tx: Transaction, no: int, item: Snapshot) -> None:
-    tx.execute(Q["save_snapshot"], (no, item.version, deflate(item.state), item.sha))
+def cache(tx: Transaction, no: int, place: Place, item: Snapshot) -> None:
+    """Cache a state, and thin out the older ones."""
+    tx.execute(Q["save_snapshot"], (no, item.version, *tx.packing.keep_snapshot(place, item)))
     anchor = tx.execute("SELECT anchor_version FROM session WHERE no = ?", (no,)).fetchone()[0]
     tx.execute(Q["thin_snapshots"], (no, no, anchor, KEPT_SNAPSHOTS))
 
@@ -213,7 +237,7 @@ def save_checkpoints(tx: Transaction, session: SessionId, items: Sequence[Checkp
     no = _no(tx, session)
     for item in items:
         if no is not None and tx.execute(Q["checkpoint_of"], (item.id, no)).fetchone():
-            tx.execute(Q["save_checkpoint"], rows.checkpoint_values(no, item))
+            tx.execute(Q["save_checkpoint"], rows.checkpoint_values(tx.packing, place_of(tx, no), no, item))
 
 
 def drop_snapshots(tx: Transaction, session: SessionId, since: int) -> None:
@@ -223,22 +247,30 @@ def drop_snapshots(tx: Transaction, session: SessionId, since: int) -> None:
         tx.execute(Q["drop_snapshots"], (found[0], since, found[1] or -1))
 
 
-def adopt(tx: Transaction, session: SessionId, copies: Sequence[tuple[Stored, bytes]]) -> None:
+def adopt(tx: Transaction, session: SessionId, copies: Sequence[Stored]) -> None:
     """Copies of a shared prefix under the session's own rows; what is redacted in either copy stays so."""
-    no = _known(tx, session)
-    for stored, body in copies:
+    no = known(tx, session)
+    place = place_of(tx, no)
+    for stored in copies:
         record = stored.record
         there = tx.execute(Q["copy_there"], (no, record.first)).fetchone()
         if there is not None:
-            body = pack(both_redacted(record, unpack(there[0])))
-        tx.execute(Q["copy_record"], (no, record.first, record.last, stored.digest, body))
+            record = both_redacted(record, tx.packing.unpack(place, there[0], record.first, there[1]))
+        insert_copy(tx, no, place, Stored(record, stored.digest))
 
 
-def bring(tx: Transaction, head: Head, brought: Iterable[Stored], snapshot: Snapshot | None) -> None:
+def insert_copy(tx: Transaction, no: int, place: Place, stored: Stored) -> None:
+    """A record of which the feed has told before."""
+    record = stored.record
+    body = tx.packing.pack(place, record, stored.digest)
+    tx.execute(Q["copy_record"], (no, record.first, record.last, stored.digest, body))
+
+
+def bring(tx: Transaction, place: Place, head: Head, brought: Iterable[Stored], snapshot: Snapshot | None) -> None:
     """A whole session from elsewhere. Inherited records are copies: the feed has told of them where they were made."""
     row = head.row
     _refuse_taken(tx, row.session)
-    no: int = tx.execute(Q["create"], rows.create_values(row)).fetchone()[0]
+    no: int = tx.execute(Q["create"], rows.create_values(tx.packing, place, row)).fetchone()[0]
     _insert_segments(tx, no, head.segments)
     _insert_labels(tx, no, row)
     if head.anchor_digest is not None:
@@ -246,17 +278,20 @@ def bring(tx: Transaction, head: Head, brought: Iterable[Stored], snapshot: Snap
     own = raw(row.session)
     for stored in brought:
         record = stored.record
-        statement = Q["insert_record" if record.origin == own else "copy_record"]
-        tx.execute(statement, (no, record.first, record.last, stored.digest, pack(record)))
+        if record.origin != own:
+            insert_copy(tx, no, place, stored)
+            continue
+        body = tx.packing.pack(place, record, stored.digest)
+        tx.execute(Q["insert_record"], (no, record.first, record.last, stored.digest, body))
     if snapshot is not None:
-        _save_snapshot(tx, no, snapshot)
+        cache(tx, no, place, snapshot)
 
 
 def repoint(
     tx: Transaction, session: SessionId, segments: tuple[Segment, ...], expected: tuple[Segment, ...] | None
 ) -> None:
     """Where the stretches of a session's log live from now on."""
-    no = _known(tx, session)
+    no = known(tx, session)
     if expected is not None and _segments(tx, no) != expected:
         raise moved_on(session)
     if any(_no(tx, item.source) is None for item in segments):
@@ -276,7 +311,7 @@ def prune(
     tx: Transaction, session: SessionId, upto: int, digest: bytes, snapshot: Snapshot, expected: bytes | None
 ) -> None:
     """Drop records up to `upto` behind an anchor; refused while another log lives on them."""
-    no = _known(tx, session)
+    no = known(tx, session)
     tx.destroys = True
     if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
         raise PruneRefused(f"branches still share the log of {session}; erase or keep them first", session=session)
@@ -286,13 +321,24 @@ def prune(
     if expected is not None and (head != expected or anchor >= upto):
         raise moved_on(session)
     latest = tx.execute(Q["position"]).fetchone()[0]
-    _save_snapshot(tx, no, snapshot)
+    cache(tx, no, place_of(tx, no), snapshot)
     tx.execute(Q["anchor"], (upto, digest, no))
     tx.execute(Q["drop_segments"], (no,))
     tx.execute(Q["drop_snapshots_before"], (no, upto))
     words.forget(tx, [found[0] for found in tx.execute(Q["prune_records"], (no, upto)).fetchall()])
+    keep_position(tx, latest)
+
+
+def keep_position(tx: Transaction, latest: int) -> None:
+    """A position is never given twice, not even one of a copy."""
     if tx.execute(Q["position"]).fetchone()[0] < latest:
-        tx.execute(Q["keep_position"], (latest,))  # a position is never given twice, not even one of a copy
+        tx.execute(Q["keep_position"], (latest,))
+
+
+def salt_of(tx: Asks, session: SessionId) -> bytes | None:
+    """The name of a session's salt, if it has one."""
+    found = tx.execute(Q["place"], (raw(session),)).fetchone()
+    return None if found is None else found[4]
 
 
 def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove]) -> bool:

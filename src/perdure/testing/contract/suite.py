@@ -28,6 +28,7 @@ from perdure.testing.contract.appending import Appending
 from perdure.testing.contract.beside import Checkpoints, Snapshots
 from perdure.testing.contract.branching import Branching
 from perdure.testing.contract.bringing import Bringing
+from perdure.testing.contract.cold import Cold
 from perdure.testing.contract.feed import Closing, Feeding, Watching
 from perdure.testing.contract.finding import Filtering, Ordering
 from perdure.testing.contract.keys import Keys
@@ -36,6 +37,7 @@ from perdure.testing.contract.money import Accounts
 from perdure.testing.contract.reading import Reading
 from perdure.testing.contract.removing import Erasing, Pruning, Rewriting
 from perdure.testing.contract.searching import Searching
+from perdure.testing.contract.timers import Timers
 
 
 class StoreContract(
@@ -48,6 +50,8 @@ class StoreContract(
     Erasing,
     Pruning,
     Rewriting,
+    Timers,
+    Cold,
     Snapshots,
     Checkpoints,
     Filtering,
