@@ -13,6 +13,7 @@ from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId
 from perdure.core.session.record import Record
 from perdure.core.session.write import Checkpoint
+from perdure.core.tiers import Tier
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +139,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rewrites: tuple[Record, ...] = ()
     snapshot: Snapshot | None = None
     anchor: tuple[int, bytes] | None = None
+    criticality: str | None = None
+    """How durable a new session has to be, for a store that offers more than one tier."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -175,6 +178,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 class Store(Protocol):
     """What every engine offers. All methods may raise the world's errors of `perdure.core.errors`."""
+
+    tiers: tuple[Tier, ...]
+    """How durable a new session can be here."""
 
     async def append(self, commits: Sequence[Commit]) -> int:
         """Make the commits durable together; the feed position of the last one. All or nothing.

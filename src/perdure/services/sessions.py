@@ -23,6 +23,7 @@ from perdure.core.session.shown import shown
 from perdure.core.session.state import State
 from perdure.core.session.values import check
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, write
+from perdure.core.tiers import DEFAULT_COSTS, choose
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Snapshot, Store
 from perdure.projections.row import row_of, same_listing
@@ -146,6 +147,9 @@ class Sessions:
         fresh = session or SessionId(self.fresh_id())
         begun = prefix or NO_PREFIX
         loaded = Loaded(state=begun.state, digest=genesis(raw(fresh), begun.digest))
+        criticality = None if command.config is None else command.config.criticality
+        if criticality is not None:
+            choose(criticality, {tier: DEFAULT_COSTS[tier] for tier in self.store.tiers})
         decided = decide(begun.state, command, Facts(at=self.ambient.now()))
         written = await self._write(fresh, loaded, decided, key)
         commit = Commit(
@@ -159,6 +163,7 @@ class Sessions:
             key=use,
             accounts=(*accounts, *await moves_of(self.store, self.loader, begun.state, written)),
             checkpoints=written.checkpoints,
+            criticality=criticality,
         )
         try:
             await self.store.append([commit])

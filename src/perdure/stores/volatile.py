@@ -16,6 +16,7 @@ from perdure.core.session import budget
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
+from perdure.core.tiers import Tier
 from perdure.ports.store import (
     Change,
     Commit,
@@ -40,6 +41,8 @@ Scope = tuple[str, SessionId | None, str]
 
 class VolatileStore:
     """A `Store` in RAM, safe to share between tasks and threads. What each method promises, the Protocol says."""
+
+    tiers: tuple[Tier, ...] = (Tier.L0,)
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -78,6 +78,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     timeouts: Timeouts | None = None
     checkpoints: CheckpointPolicy | None = None
     replay_depth: int | None = None
+    criticality: str | None = None
     extra: dict[str, Any] = {}
 
 

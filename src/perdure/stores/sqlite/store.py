@@ -10,6 +10,7 @@ from perdure.core.errors import PerdureError, ReadOnly, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
+from perdure.core.tiers import Tier
 from perdure.ports.ambient import Ambient
 from perdure.ports.seal import CLEAR, Place, Seal
 from perdure.ports.store import Change, Commit, Head, KeyUse, Query, Remembered, Row, Run, Segment, Snapshot, Stored
@@ -30,6 +31,8 @@ MAX_PLACES = 100_000
 
 class SqliteStore:
     """The embedded store. Open it on a path; `read_only` never writes a byte."""
+
+    tiers: tuple[Tier, ...] = (Tier.L1,)
 
     def __init__(self, path: str, ambient: Ambient, *, read_only: bool = False, seal: Seal = CLEAR) -> None:
         self.path = os.path.abspath(path)
