@@ -9,13 +9,13 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import machine
+from bench import machine, postgres
 from bench.client import ROOT, Entry
 from bench.corpus import deflated, message_bytes
-from bench.figures import appends, branches, crowds, install, reads
+from bench.figures import appends, branches, crowds, install, reads, servers
 from bench.plan import FULL, QUICK
 from bench.report import Outcome, table, write_docs, write_json
-from bench.run import OURS, RAW, RAW_JSON, Run
+from bench.run import OURS, OURS_PG, RAW, RAW_JSON, RAW_PG, SEALED, Run
 from bench.targets import judge, targets
 
 _PEERS = {"openai": "openai_session", "langgraph": "langgraph_saver", "adk": "adk_service"}
@@ -41,6 +41,9 @@ def contenders(with_peers: bool) -> list[Entry]:
     entries = [Entry(RAW, "raw", sys.executable), Entry(RAW_JSON, "raw_json", sys.executable)]
     if machine.has_perdure():
         entries.insert(0, Entry(OURS, "ours", sys.executable))
+        entries.append(Entry(SEALED, "ours_sealed", sys.executable))
+        if postgres.available():
+            entries += [Entry(OURS_PG, "ours_postgres", sys.executable), Entry(RAW_PG, "raw_postgres", sys.executable)]
     else:
         print("perdure cannot be imported: its figures stay empty")
     python = machine.peers_python()
@@ -59,6 +62,7 @@ def measure(run: Run) -> None:
         branches.measure(run, repetition)
         appends.finish(run, repetition)
         crowds.measure(run, repetition)
+    servers.measure(run)
     install.measure(run)
 
 

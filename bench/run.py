@@ -22,6 +22,11 @@ from bench.plan import Plan
 OURS = "perdure"
 RAW = "raw"
 RAW_JSON = "raw+json"
+SEALED = "perdure sealed"
+OURS_PG = "perdure+postgres"
+RAW_PG = "raw postgres"
+SERVED = (OURS_PG, RAW_PG)
+"""Contenders that need a server, and are measured apart."""
 SPARE = 100
 """Turns of text beyond the longest session, for appends after everything else."""
 
@@ -86,6 +91,11 @@ class Run:
             log = self.folder / f"{key}.log"
             self._workers[key] = Worker(self._entries[name], self._corpus_path, log)
         return self._workers[key]
+
+    def dismiss(self, name: str) -> None:
+        """End the processes of a contender that is no longer needed."""
+        for key in [key for key in self._workers if key == name]:
+            self._workers.pop(key).stop()
 
     def each(self, names: Iterable[str], work: Callable[[str], None]) -> None:
         """`work` for every contender that is still in, starting one further on every time."""

@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 
 from bench.plan import Plan
-from bench.run import OURS, RAW, RAW_JSON, Ledger
+from bench.run import OURS, OURS_PG, RAW, RAW_JSON, RAW_PG, SEALED, Ledger
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Target:
     unit: str = "×"
     judged: bool = True
     """False for a ratio that is shown and has no target."""
+    ours: str = OURS
     by_cpu: bool = False
     """Where the scatter of the wall clock straddles the bound, the row with the CPU per turn decides instead."""
 
@@ -53,7 +54,7 @@ class Verdict:
 
 
 def judge(target: Target, ledger: Ledger) -> Verdict:
-    values = ledger.get(target.metric, OURS)
+    values = ledger.get(target.metric, target.ours)
     if target.against:
         below = ledger.get(target.against, target.other)
         values = [a / b for a, b in zip(values, below, strict=False)]
@@ -65,7 +66,13 @@ def _shown(figure: str, claim: str, metric: str, other: str, against: str = "") 
 
 
 def targets(plan: Plan) -> list[Target]:
-    return [*_append_targets(plan), *_read_targets(plan), *_branch_targets(plan), *_install_targets()]
+    return [
+        *_append_targets(plan),
+        *_read_targets(plan),
+        *_branch_targets(plan),
+        *_install_targets(),
+        *_keeping_targets(plan),
+    ]
 
 
 def _append_targets(plan: Plan) -> list[Target]:
@@ -113,6 +120,16 @@ def _branch_targets(plan: Plan) -> list[Target]:
         Target("F5", long, "fork.long", "≤", 2, "single.long", OURS),
         Target("F5", "1,000 forks on disk", "forks.size", "≤", 4, unit=" MB"),
         Target("F5", f"first 50 of {plan.listed:,} sessions", "page", "≤", 2, unit=" ms"),
+    ]
+
+
+def _keeping_targets(plan: Plan) -> list[Target]:
+    cpu, one, many = "append.cpu", "pg.rate", "pgmany.rate"
+    crowd = f"turns/s, PostgreSQL, {plan.sessions} sessions at once"
+    return [
+        Target("F7", "CPU per turn, sealed, of that in the clear", cpu, "≤", 1.2, cpu, OURS, ours=SEALED),
+        Target("F8", "turns/s, PostgreSQL, of raw commits", one, "≥", 0.5, one, RAW_PG, ours=OURS_PG),
+        Target("F8", f"{crowd}, of as many raw", many, "≥", 0.7, many, RAW_PG, ours=OURS_PG),
     ]
 
 

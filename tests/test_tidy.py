@@ -27,7 +27,14 @@ ROOT_DISTRIBUTIONS = 12
 # Files outside edge/ that may catch everything, each with the reason why nothing narrower would do.
 BROAD_EXCEPTS: dict[str, str] = {
     "core/session/schema.py": "a migration is the application's code and may raise anything; the step must be named",
+    "services/foreign.py": "what a function of the application raises is delivered to whoever asked it",
+    "services/cleanup.py": "hooks are the application's code; what they raise is noted and they are tried again",
+    "services/timeouts.py": "hooks are the application's code, and one session must not keep a sweep from the others",
     "services/lifecycle.py": "hooks and compensations are the application's code; what they raise is an answer",
+    "services/rebinding.py": "a tool registry is the application's code; one that raises offers and allows nothing",
+    "services/rehydration.py": "retrievers and caches are the application's code; what they raise is their failure",
+    "services/waking.py": "a provider of memory is the application's code; what it raises is the layer's failure",
+    "stores/postgres/readers.py": "what a reader thread raises is delivered to the task that asked",
     "stores/sqlite/readers.py": "what a reader thread raises is delivered to the task that asked",
 }
 

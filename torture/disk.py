@@ -122,7 +122,7 @@ class Recorder:
         self._vfs.unregister()
 
     def _note(self, what: str, name: str, at: int, content: bytes = b"") -> None:
-        if what == "sync" and name.endswith("-wal") and self._forget:
+        if what == "sync" and name.endswith(".db-wal") and self._forget:
             return
         with self._lock:
             self.steps.append((what, os.path.basename(name), at, content))

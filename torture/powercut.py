@@ -8,6 +8,7 @@ must not build on it. `strike` does all this in a process of its own.
 
 import argparse
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -86,6 +87,7 @@ def cut(recorder: Recorder, seed: int, cuts: int, folder: Path) -> list[str]:
 def _left(disk: Disk, said: list[Line], folder: Path) -> list[str]:
     folder.mkdir()
     disk.image(folder)
+    shutil.copy(folder.parent / "store.db.master", folder)  # written once, before all else, and not by SQLite
     ledger = Ledger()
     ledger.take(said)
     try:
@@ -118,7 +120,7 @@ def main() -> int:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="perdure-powercut-") as name:
         folder = Path(name)
-        broken = frozenset(random.Random(chosen.seed).sample(range(12, 80), 6) if chosen.failing else ())
+        broken = frozenset(random.Random(chosen.seed).sample(range(20, 88), 6) if chosen.failing else ())
         with Recorder(forget_syncs=chosen.plant == "no-sync", broken_syncs=broken) as recorder:
             (record_failing if chosen.failing else record)(folder / "store.db", chosen.seed, recorder)
         problems = cut(recorder, chosen.seed, chosen.cuts, folder)

@@ -23,9 +23,9 @@ PATIENCE = 90.0
 
 
 def environment() -> dict[str, str]:
-    """What every child sees: this project, installed or not,."""
+    """What every child sees: this project, installed or not, and no word about the keys of stores nobody keeps."""
     path = os.pathsep.join(filter(None, [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path}
+    return {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "ignore:a new master key was made"}
 
 
 class Hand:
@@ -122,7 +122,7 @@ class Hand:
         return None
 
 
-def run_checker(store: Path, ledger: Path, *more: str) -> bytes:
+def run_checker(store: Path | str, ledger: Path, *more: str) -> bytes:
     """The checker's document, from a fresh process; its own failure is a finding too."""
     command = [sys.executable, "-m", "torture.checker", str(store), str(ledger), *more]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, timeout=300, check=False)

@@ -55,6 +55,8 @@ def _check_tail(turns: list[Any], corpus: Corpus, first: int, last: int) -> None
 
 
 class Contender:
+    seal = False
+
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
         self._session: Any = None
@@ -62,7 +64,7 @@ class Contender:
     def open(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = str(folder / "perdure.db")
-        self._db = perdure.open(self._path)
+        self._db = perdure.open(self._path, seal=self.seal)
         self._session = self._db.create(title="bench")
         self._versions: list[Any] = []
 

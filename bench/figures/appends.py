@@ -10,7 +10,7 @@ import shutil
 from functools import partial
 
 from bench.clock import Sample
-from bench.run import OURS, RAW, Run, size_of
+from bench.run import OURS, RAW, SERVED, Run, size_of
 
 GRAPH = "langgraph"
 SLOW = "adk"
@@ -29,11 +29,12 @@ def span(run: Run, name: str) -> tuple[int, int]:
 def measure(run: Run, repetition: int) -> None:
     here = f"appends-{repetition}"
     run.say(f"{here}: filling to the start")
-    run.each(list(run.names), lambda name: _fill(run, here, name))
+    names = [name for name in run.names if name not in SERVED]
+    run.each(names, lambda name: _fill(run, here, name))
     run.say(f"{here}: measuring")
-    spans = {name: span(run, name) for name in run.names}
+    spans = {name: span(run, name) for name in names if run.has(name)}
     _measure_slices(run, spans, "append")
-    for name in [name for name in run.names if name not in (OURS, RAW)]:
+    for name in [name for name in names if name not in (OURS, RAW)]:
         run.attempt(name, lambda name: _finish_peer(run, here, name))
     run.say(f"{here}: on to turn {run.plan.late:,}")
     plan = run.plan

@@ -10,17 +10,23 @@
 ['Find me a flight', 'Which day?']
 """
 
-from perdure import events
+from typing import TYPE_CHECKING, Any
+
 from perdure.core import errors
 from perdure.core.errors import CallerError, ConflictError, PerdureError, WorldError
-from perdure.core.session.checkpoints import Adaptive, CheckpointPolicy
-from perdure.core.session.declared import Declared, declare
-from perdure.core.session.origin import Config
-from perdure.core.session.schema import Migrations
-from perdure.edge.blocking import Perdure, Session, open
-from perdure.edge.library import AsyncPerdure, aopen
-from perdure.edge.session import AsyncSession
-from perdure.services.loading import SnapshotPolicy
+
+if TYPE_CHECKING:
+    from perdure import events
+    from perdure.core.session.checkpoints import Adaptive, CheckpointPolicy
+    from perdure.core.session.declared import Declared, declare
+    from perdure.core.session.origin import Config
+    from perdure.core.session.schema import Migrations
+    from perdure.core.session.values import Ref
+    from perdure.core.session.waking import WakePolicy
+    from perdure.edge.blocking import Perdure, Session, open
+    from perdure.edge.library import AsyncPerdure, aopen
+    from perdure.edge.session import AsyncSession
+    from perdure.services.loading import SnapshotPolicy
 
 __version__ = "0.1.0"
 
@@ -36,8 +42,10 @@ __all__ = [
     "Migrations",
     "Perdure",
     "PerdureError",
+    "Ref",
     "Session",
     "SnapshotPolicy",
+    "WakePolicy",
     "WorldError",
     "__version__",
     "aopen",
@@ -46,3 +54,39 @@ __all__ = [
     "events",
     "open",
 ]
+
+_HOMES = {
+    "Adaptive": "core.session.checkpoints",
+    "AsyncPerdure": "edge.library",
+    "AsyncSession": "edge.session",
+    "CheckpointPolicy": "core.session.checkpoints",
+    "Config": "core.session.origin",
+    "Declared": "core.session.declared",
+    "Migrations": "core.session.schema",
+    "Perdure": "edge.blocking",
+    "Ref": "core.session.values",
+    "Session": "edge.blocking",
+    "SnapshotPolicy": "services.loading",
+    "WakePolicy": "core.session.waking",
+    "aopen": "edge.library",
+    "declare": "core.session.declared",
+    "events": "events",
+    "open": "edge.blocking",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are loaded when they are first asked for: whoever needs one pays for no other."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(f"perdure.{home}")
+    found = module if home == name else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -83,6 +83,15 @@ async def unbroken(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+async def aside(work: Callable[[], T]) -> T:
+    """Do work that blocks: on this thread when it may block, on another one when an event loop runs here."""
+    if _mode.blocking:
+        return work()
+    import asyncio
+
+    return await asyncio.to_thread(work)
+
+
 class Ticket(Generic[T]):
     """A result that will come, once; awaited from a task or a thread, delivered from any thread."""
 
@@ -326,7 +335,8 @@ def on_fork(owner: Any, forking: Forking) -> None:
 
 
 def _before() -> None:
-    for owner, forking in list(_FORKING.items()):
+    """The latest comer first: whoever came before it may be what it needs to finish."""
+    for owner, forking in reversed(list(_FORKING.items())):
         forking.before(owner)
         _paused.append((owner, forking))
 

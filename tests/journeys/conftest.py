@@ -1,11 +1,19 @@
-"""A store for journeys, in both colours, with a clock that stands still."""
+"""A store for journeys, in both colours, with a clock that stands still.
 
+New stores are sealed, as a user's are; with PERDURE_TEST_SEAL=0 in the environment they are kept in the clear.
+"""
+
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perdure import compose
+from perdure.ports.ambient import Ambient
+from perdure.ports.seal import CLEAR, Seal
+from perdure.sealing.given import Given
 from perdure.testing import FixedAmbient
 from tests.journeys.both import opened
 
@@ -16,6 +24,20 @@ Opens = Callable[..., Awaitable[Any]]
 def style(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
+
+
+@pytest.fixture(autouse=True)
+def sealing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether new stores are sealed where a test does not say."""
+    if os.environ.get("PERDURE_TEST_SEAL", "1") != "0":
+        return
+    asked = compose.seal_of
+
+    def seal_of(store: str, mark: str | None, keys: Given, ambient: Ambient, *, read_only: bool = False) -> Seal:
+        bare = mark is None and keys.sealed is None
+        return CLEAR if bare else asked(store, mark, keys, ambient, read_only=read_only)
+
+    monkeypatch.setattr(compose, "seal_of", seal_of)
 
 
 @pytest.fixture

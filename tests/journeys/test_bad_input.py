@@ -248,7 +248,7 @@ def test_a_field_of_any_type_is_stored_readably_or_refused(kind: str, field: str
         assert session.verify().ok
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", "postgres://host/db", "redis://x"])
+@pytest.mark.parametrize("path", ["", "a\0b", "mysql://host/db", "redis://x"])
 def test_what_is_no_path_to_a_store_is_refused(path: str) -> None:
     with pytest.raises(Invalid):
         perdure.open(path)

@@ -234,7 +234,7 @@ async def test_redacted_words_are_not_found_and_others_of_the_same_append_are(db
 
 @pytest.mark.parametrize("searched", [False, True])
 async def test_no_byte_of_redacted_content_stays_in_the_file(opens: Opens, tmp_path: Path, searched: bool) -> None:
-    db = await opens(snapshots=SnapshotPolicy(events=2))
+    db = await opens(snapshots=SnapshotPolicy(events=2), seal=False)
     session = await db.create(config=Config(checkpoints=CheckpointPolicy(full_every=3)))
     versions = [
         await session.append(said([WORD, SECRET])),
@@ -254,7 +254,7 @@ async def test_no_byte_of_redacted_content_stays_in_the_file(opens: Opens, tmp_p
     await db.close()
     assert in_file(tmp_path, SECRET[64:128])
     assert in_file(tmp_path, WORD.encode())
-    db = await opens()
+    db = await opens(seal=False)
     await (await db.session(session.id)).redact(versions)
     assert (await db.verify()).ok
     await db.close()
@@ -265,7 +265,7 @@ async def test_no_byte_of_redacted_content_stays_in_the_file(opens: Opens, tmp_p
 
 @pytest.mark.parametrize("searched", [False, True])
 async def test_no_byte_of_an_erased_session_stays_in_the_file(opens: Opens, tmp_path: Path, searched: bool) -> None:
-    db = await opens(snapshots=SnapshotPolicy(events=2))
+    db = await opens(snapshots=SnapshotPolicy(events=2), seal=False)
     kept = await db.create("kept")
     session = await db.create(f"about {WORD}", metadata={"m": SECRET}, tags=["quokka"], vars={"a": SECRET})
     await session.append(said([WORD, SECRET]))
@@ -275,7 +275,7 @@ async def test_no_byte_of_an_erased_session_stays_in_the_file(opens: Opens, tmp_
     await db.close()
     for wanted in (SECRET[64:128], WORD.encode(), b"quokka"):
         assert in_file(tmp_path, wanted)
-    db = await opens()
+    db = await opens(seal=False)
     await (await db.session(session.id)).erase()
     await (await db.session(kept.id)).append(said("on"))
     await db.close()
@@ -337,7 +337,7 @@ async def test_what_a_branch_or_a_checkpoint_needs_is_not_pruned(db: Any, ambien
 
 
 async def test_no_byte_of_a_pruned_prefix_stays_in_the_file(opens: Opens, tmp_path: Path) -> None:
-    db = await opens()
+    db = await opens(seal=False)
     session = await db.create()
     await session.append(said(SECRET))
     await session.append(said("on"))

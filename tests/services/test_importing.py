@@ -35,7 +35,8 @@ from tests.services.world import World, edited
 async def same_session(here: World, there: World, session: SessionId) -> None:
     """Assert that a session is the same in two worlds, in every respect that an export carries."""
     ours, theirs = await here.sessions.log.head(session), await there.sessions.log.head(session)
-    assert theirs.row == ours.row
+    armed = theirs.row.due_at  # the log does not tell when a sweeper looks next
+    assert theirs.row == msgspec.structs.replace(ours.row, due_at=armed)
     assert (theirs.anchor_version, theirs.anchor_digest) == (ours.anchor_version, ours.anchor_digest)
     assert [(item.origin, item.upto, item.digest) for item in theirs.segments] == [
         (item.origin, item.upto, item.digest) for item in ours.segments

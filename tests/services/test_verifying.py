@@ -44,7 +44,6 @@ def inflate_or_empty(stored: bytes) -> bytes:
         return b""
 
 
-
 class Truth(msgspec.Struct):
     """What a session is before anybody touches the file."""
 

@@ -133,7 +133,7 @@ def test_every_block_of_garbage_is_noticed_or_harmless(store: Path, tmp_path: Pa
         spoiled = tmp_path / "spoiled.db"
         spoiled.write_bytes(content[: place + 4000] + os.urandom(64) + content[place + 4064 :])
         try:
-            with perdure.open(spoiled) as db:
+            with perdure.open(spoiled, key=f"{store}.master", vault=f"{store}.keys") as db:
                 if db.session(session).verify().ok:
                     assert [event.digest for event in db.session(session).events()] == truth
                 else:
@@ -146,12 +146,12 @@ def test_every_block_of_garbage_is_noticed_or_harmless(store: Path, tmp_path: Pa
 
 
 def test_a_store_can_be_copied_when_it_is_closed(store: Path, tmp_path: Path, turn: Any) -> None:
-    """`one file` means one file: after close there is nothing beside it."""
+    """`one file` means one file: after close there is nothing beside it but what opens it."""
     with perdure.open(store) as db:
         session = db.session(db.find().items[0].session)
         session.append(turn("last"))
         session.events()
-    assert [file.name for file in tmp_path.iterdir()] == ["store.db"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["store.db", "store.db.keys", "store.db.master"]
     shutil.copy(store, tmp_path / "copy.db")
-    with perdure.open(tmp_path / "copy.db") as db:
+    with perdure.open(tmp_path / "copy.db", key=f"{store}.master", vault=f"{store}.keys") as db:
         assert len(db.session(session.id).turns()) == 21

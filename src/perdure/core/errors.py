@@ -11,7 +11,8 @@
     │   │   ├── BadCursor           a page cursor that this query did not make
     │   │   └── BadExport           a JSONL export that does not parse or does not add up
     │   ├── NotFound                no such session, version or checkpoint
-    │   │   └── CheckpointExpired   it was there; its time is over
+    │   │   ├── CheckpointExpired   it was there; its time is over
+    │   │   └── BlobMissing         no such blob here, or it was collected: put it again
     │   ├── Refused                 valid, but not in this state
     │   │   ├── MoveRefused         not in the lifecycle table; names what is allowed
     │   │   ├── GuardFailed         in the table, but its guard says no
@@ -21,7 +22,17 @@
     │   │   ├── BranchRefused       this session may not be branched so
     │   │   ├── PruneRefused        a branch or checkpoint still needs the prefix
     │   │   ├── RedactionRefused    this event carries structure, not content
-    │   │   └── HookRefused         a hook before the move said no
+    │   │   ├── HookRefused         a hook before the move said no
+    │   │   ├── NotOwner            only the session's owner may do this
+    │   │   ├── RenewalRefused      the session may not live any longer
+    │   │   └── WakeRefused         the session cannot go on as things are; it stays asleep
+    │   │       ├── NoCheckpoint             one was required, and there is none
+    │   │       │   └── NoFullCheckpoint     there are deltas, and nothing they stand on
+    │   │       ├── InsufficientTokenBudget  fewer tokens are left than it takes to go on
+    │   │       ├── RequiredToolUnavailable  no version that will do, and no substitute
+    │   │       ├── ToolUnauthorized         it is there, but not for this session
+    │   │       ├── RetrievalFailed          required evidence is stale and could not be had again
+    │   │       └── MemoryUnavailable        a layer of memory was required and could not be loaded
     │   ├── KeyReused               same idempotency key, another body
     │   ├── BudgetExhausted         the account has not that much left
     │   └── SchemaError             a document does not fit its declared schema
@@ -33,7 +44,14 @@
     │   └── MergeConflict           both sides changed the same thing; lists the paths
     └── WorldError                  not the caller's fault: the disk, the file, another version
         ├── Tampered                stored bytes do not match their digest
-        │   └── Damaged             stored bytes cannot be read at all
+        │   ├── Damaged             stored bytes cannot be read at all
+        │   │   └── BundleMissing   an archived session's bundle is not where it was put
+        │   └── CheckpointIntegrity a checkpoint is not what was written, and no other may be used
+        ├── SessionIntegrity        what is kept of a session does not add up; names the checks that failed
+        ├── KeyMissing              sealed, and the master key, the vault or a salt is not there
+        │   ├── WrongKey            a master key is there, but it is another one
+        │   └── Shredded            the salt was destroyed: what it sealed is gone for good
+        ├── ColdUnreachable         cold storage does not serve: the network, the credentials, the disk
         ├── NotAStore               the file is something else
         ├── NewerStore              written by a newer perdure
         ├── OldSqlite               the linked SQLite has a known corruption bug
@@ -41,6 +59,7 @@
         ├── DiskFull                no space left; reads still work
         ├── StoreBusy               another process has held the file for too long
         ├── StorePoisoned           an fsync failed; the store must be reopened
+        ├── DeliveryFailed          the receiver of a webhook did not take it
         └── StoreClosed             used after close
 """
 
@@ -121,6 +140,10 @@ class CheckpointExpired(NotFound):
     """The checkpoint was there; its time is over."""
 
 
+class BlobMissing(NotFound):
+    """No such blob here, or it was collected: put it again."""
+
+
 class Refused(CallerError):
     """Valid, but not in this state."""
 
@@ -159,6 +182,46 @@ class RedactionRefused(Refused):
 
 class HookRefused(Refused):
     """A hook before the move said no."""
+
+
+class WakeRefused(Refused):
+    """The session cannot go on as things are; it stays asleep."""
+
+
+class NoCheckpoint(WakeRefused):
+    """A checkpoint was required, and there is none."""
+
+
+class NoFullCheckpoint(NoCheckpoint):
+    """There are deltas, and nothing they stand on."""
+
+
+class InsufficientTokenBudget(WakeRefused):
+    """Fewer tokens are left than it takes to go on."""
+
+
+class RequiredToolUnavailable(WakeRefused):
+    """No version of the tool that will do, and no substitute."""
+
+
+class ToolUnauthorized(WakeRefused):
+    """The tool is there, but not for this session."""
+
+
+class RetrievalFailed(WakeRefused):
+    """Required evidence is stale and could not be had again."""
+
+
+class MemoryUnavailable(WakeRefused):
+    """A layer of memory was required and could not be loaded."""
+
+
+class NotOwner(Refused):
+    """Only the session's owner may do this."""
+
+
+class RenewalRefused(Refused):
+    """The session may not live any longer."""
 
 
 class KeyReused(CallerError):
@@ -201,6 +264,34 @@ class Damaged(Tampered):
     """Stored bytes cannot be read at all."""
 
 
+class CheckpointIntegrity(Tampered):
+    """A checkpoint is not what was written, and no other may be used."""
+
+
+class SessionIntegrity(WorldError):
+    """What is kept of a session does not add up; names the checks that failed."""
+
+
+class BundleMissing(Damaged):
+    """An archived session's bundle is not where it was put."""
+
+
+class ColdUnreachable(WorldError):
+    """Cold storage does not serve: the network, the credentials, the disk."""
+
+
+class KeyMissing(WorldError):
+    """Sealed, and the master key, the vault or a salt is not there."""
+
+
+class WrongKey(KeyMissing):
+    """A master key is there, but it is another one."""
+
+
+class Shredded(KeyMissing):
+    """The salt was destroyed, or never was in this vault: what it sealed cannot be read."""
+
+
 class NotAStore(WorldError):
     """The file is something else."""
 
@@ -227,6 +318,10 @@ class StoreBusy(WorldError):
 
 class StorePoisoned(WorldError):
     """An fsync failed; the store must be reopened."""
+
+
+class DeliveryFailed(WorldError):
+    """The receiver of a webhook did not take it."""
 
 
 class StoreClosed(WorldError):

@@ -7,18 +7,30 @@ loop and no thread behind it, so it works in scripts, threads, notebooks and aft
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
+from io import BufferedReader
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from perdure.compose import embedded
 from perdure.core.session.declared import Declared
+from perdure.core.session.origin import Timeouts
+from perdure.core.session.values import Ref
+from perdure.edge.blobs import AsyncBlobs, BlobFile
 from perdure.edge.library import AsyncPerdure
 from perdure.edge.session import AsyncSession
+from perdure.edge.timing import GIVE_UP, LEASE, Seconds, hook_name, timeouts_of
 from perdure.edge.turn import AsyncTurn
 from perdure.ports.ambient import Ambient
+from perdure.ports.blobs import CHUNK
 from perdure.ports.store import Change
-from perdure.services.loading import SnapshotPolicy
+from perdure.sealing.given import Given, KeyGiven, VaultGiven
 from perdure.waiting import drive
+
+if TYPE_CHECKING:
+    from perdure.services.cleanup import CleanupCall
+    from perdure.services.loading import SnapshotPolicy
+    from perdure.services.timeouts import SweepReport
+    from perdure.services.toolbox import Toolbox
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +55,16 @@ def blocking(
     return call
 
 
+def passing(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[_Blocking, P], R]:
+    """The same method, for those that wait for nothing."""
+
+    @wraps(method)
+    def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(self._behind, *args, **kwargs)
+
+    return call
+
+
 def returning_session(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncSession]],
 ) -> Callable[Concatenate[_Blocking, P], "Session"]:
@@ -55,7 +77,7 @@ def returning_session(
     return call
 
 
-def _each(changes: AsyncIterator[Change]) -> Iterator[Change]:
+def _each(changes: AsyncIterator[R]) -> Iterator[R]:
     while True:
         try:
             yield drive(changes.__anext__())  # type: ignore[arg-type]  # an async generator's step is a coroutine
@@ -139,6 +161,7 @@ class Session(_Blocking):
     turns = blocking(AsyncSession.turns)
     tail = blocking(AsyncSession.tail)
     append = blocking(AsyncSession.append)
+    attach = blocking(AsyncSession.attach)
     configure = blocking(AsyncSession.configure)
     set_vars = blocking(AsyncSession.set_vars)
     patch_vars = blocking(AsyncSession.patch_vars)
@@ -154,7 +177,10 @@ class Session(_Blocking):
     terminate = blocking(AsyncSession.terminate)
     compensate = blocking(AsyncSession.compensate)
     archive = blocking(AsyncSession.archive)
+    thaw = blocking(AsyncSession.thaw)
     recover = blocking(AsyncSession.recover)
+    renew = blocking(AsyncSession.renew)
+    clean_up = blocking(AsyncSession.clean_up)
     roll_back = blocking(AsyncSession.roll_back)
     checkpoint = blocking(AsyncSession.checkpoint)
     checkpoints = blocking(AsyncSession.checkpoints)
@@ -171,10 +197,32 @@ class Session(_Blocking):
     verify = blocking(AsyncSession.verify)
     export = blocking(AsyncSession.export)
     mirror = blocking(AsyncSession.mirror)
+    wake = blocking(AsyncSession.wake)
     resume = returning_session(AsyncSession.resume)
     branch = returning_session(AsyncSession.branch)
     rewind = returning_session(AsyncSession.rewind)
     edit = returning_session(AsyncSession.edit)
+
+
+class Blobs(_Blocking):
+    """Images, files and other content too large for the log, kept once per content."""
+
+    _behind: AsyncBlobs
+
+    def open(self, ref: Ref | str) -> BufferedReader:
+        """A blob as a binary file, to read from any place; `BlobMissing` when it is not here."""
+        uri = ref.uri if isinstance(ref, Ref) else ref
+        return BufferedReader(BlobFile(drive(self._behind.open(ref)), uri), CHUNK)
+
+    put = blocking(AsyncBlobs.put)
+    get = blocking(AsyncBlobs.get)
+    save = blocking(AsyncBlobs.save)
+    stat = blocking(AsyncBlobs.stat)
+    list = blocking(AsyncBlobs.list)
+    collect = blocking(AsyncBlobs.collect)
+    verify = blocking(AsyncBlobs.verify)
+    export = blocking(AsyncBlobs.export)
+    import_folder = blocking(AsyncBlobs.import_folder)
 
 
 class Perdure(_Blocking):
@@ -189,6 +237,11 @@ class Perdure(_Blocking):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def blobs(self) -> Blobs:
+        """Images, files and other content too large for the log."""
+        return Blobs(self._behind.blobs)
 
     def watch(self, after: int | None = None, session: str | None = None) -> Iterator[Change]:
         """Changes as they are committed by anyone, from a position on, or from now."""
@@ -206,13 +259,42 @@ class Perdure(_Blocking):
         """Call `hook` with session, version and kind before every branch; if it raises, none is made."""
         self._behind.before_branch(lambda session, version, kind: hook(Session(session), version, kind))
 
+    def sweeper(
+        self, interval: Seconds = 60.0, *, lease: Seconds = LEASE, give_up: Seconds = GIVE_UP
+    ) -> "Iterator[SweepReport]":
+        """Sweep, give the report, wait for the interval, and so on for as long as somebody asks."""
+        return _each(self._behind.sweeper(interval, lease=lease, give_up=give_up))
+
+    def cleanup(self, step: str, hook: "Callable[[Session, CleanupCall], Any]", *, name: str | None = None) -> None:
+        """Call `hook` with session and call in a step of the clean-up: flush, release, notify, analytics, promote or
+        scrub. One that raises is called again later, with the same `call.key`, and given up after a day.
+        """
+        chosen = hook_name(hook, name)
+        self._behind.cleanup(step, lambda session, call: hook(Session(session), call), name=chosen)
+
+    def webhook(self, step: str, url: str, secret: str | bytes, *, name: str | None = None) -> None:
+        """Post a signed word to an address in a step of the clean-up; tried again until it is taken or given up."""
+        self._behind.webhook(step, url, secret, name=name)
+
     def compensation(self, name: str, undo: Callable[["Session", dict[str, Any]], Any]) -> None:
         """Say how to undo what was registered under a name, should its session be terminated."""
         self._behind.compensation(name, lambda session, arguments: undo(Session(session), arguments))
 
+    @property
+    def tools(self) -> "Toolbox":
+        """The tools this process offers to sessions that wake: `db.tools.register("search", "1.4.0", search)`."""
+        return self._behind.tools
+
+    retriever = passing(AsyncPerdure.retriever)
+    wake_with = passing(AsyncPerdure.wake_with)
     create = returning_session(AsyncPerdure.create)
     session = returning_session(AsyncPerdure.session)
     import_jsonl = returning_session(AsyncPerdure.import_jsonl)
+    archive = blocking(AsyncPerdure.archive)
+    archive_ended = blocking(AsyncPerdure.archive_ended)
+    archived_size = blocking(AsyncPerdure.archived_size)
+    restore_archived = blocking(AsyncPerdure.restore_archived)
+    backup = blocking(AsyncPerdure.backup)
     find = blocking(AsyncPerdure.find)
     count = blocking(AsyncPerdure.count)
     recover = blocking(AsyncPerdure.recover)
@@ -221,6 +303,8 @@ class Perdure(_Blocking):
     verify = blocking(AsyncPerdure.verify)
     inspect = blocking(AsyncPerdure.inspect)
     position = blocking(AsyncPerdure.position)
+    sweep = blocking(AsyncPerdure.sweep)
+    rearm = blocking(AsyncPerdure.rearm)
     close = blocking(AsyncPerdure.close)
 
 
@@ -231,8 +315,29 @@ def open(  # the name users expect; nothing in this module opens files
     actor: str = "local",
     read_only: bool = False,
     ambient: Ambient | None = None,
-    snapshots: SnapshotPolicy | None = None,
+    snapshots: "SnapshotPolicy | None" = None,
+    seal: bool | None = None,
+    key: KeyGiven = None,
+    vault: VaultGiven = None,
+    cold: str | os.PathLike[str] | None = None,
+    timeouts: Timeouts | dict[str, Any] | None = None,
 ) -> Perdure:
-    """Open a store; a new file is created. `:memory:` keeps everything in RAM."""
-    services = embedded(path, tenant=tenant, actor=actor, read_only=read_only, ambient=ambient, snapshots=snapshots)
+    """Open a store; a new file is created. `:memory:` keeps everything in RAM.
+
+    A new store is sealed unless `seal` is False: its master key is made at `key` (else `<path>.master`), its vault of
+    salts at `vault` (else `<path>.keys`). An old one is opened as it was made, with the key and vault found there.
+    Archived sessions lie in `cold`: a folder, or `s3://bucket/prefix`. Sessions without time-outs of their own have
+    `timeouts`.
+    """
+    services = embedded(
+        path,
+        tenant=tenant,
+        actor=actor,
+        read_only=read_only,
+        ambient=ambient,
+        snapshots=snapshots,
+        cold=cold,
+        keys=Given(seal, key, vault),
+        timeouts=timeouts_of(timeouts),
+    )
     return Perdure(AsyncPerdure(services))

@@ -6,7 +6,7 @@ Invariant: when a write returns, the bytes and the name of the file are on disk.
 import errno
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
@@ -85,6 +85,24 @@ def lines(path: str) -> Iterator[bytes]:
     with _translated(path), open(path, "rb") as file:
         while line := file.readline(MAX_LINE + 2):
             yield line
+
+
+async def pieces(path: str) -> AsyncGenerator[bytes, None]:
+    """The bytes of a file, a batch at a time. It stays open in between: another that takes its name changes nothing."""
+    with await _off_loop(path, lambda: open(path, "rb")) as file:
+        while batch := await _off_loop(path, lambda: file.read(BATCH)):
+            yield batch
+
+
+async def names(folder: str, *, make: bool = False) -> list[str]:
+    """What the files in a folder are called; with `make`, the folder is made if it is missing."""
+
+    def ask() -> list[str]:
+        if make:
+            os.makedirs(folder, exist_ok=True)
+        return sorted(os.listdir(folder))
+
+    return await _off_loop(folder, ask)
 
 
 async def _off_loop(path: str, work: Callable[[], T]) -> T:

@@ -189,11 +189,11 @@ def query_of(conditions: Conditions) -> dict[str, Any]:
         found["parent"] = id_of(found["parent"])
     for name in ("created_after", "created_before", "active_after", "active_before"):
         if name in found:
-            found[name] = _micros(found[name], name)
+            found[name] = micros_of(found[name], name)
     return found
 
 
-def _micros(time: Any, name: str) -> int:
+def micros_of(time: Any, name: str) -> int:
     """A moment in microseconds since 1970, or `Invalid`."""
     if not isinstance(time, datetime):
         return number_of(time, name)

@@ -14,9 +14,10 @@ from perdure.core.session.budget import Account, AccountMove, amount
 from perdure.core.session.declared import Declared
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Moved
-from perdure.core.session.origin import Config, Isolation
+from perdure.core.session.origin import Config, Isolation, Timeouts
 from perdure.core.session.shown import shown
 from perdure.edge import files
+from perdure.edge.blobs import AsyncBlobs
 from perdure.edge.given import (
     Conditions,
     Progress,
@@ -30,19 +31,25 @@ from perdure.edge.given import (
     texts_of,
     vars_of,
 )
+from perdure.edge.keeping import Keeping
+from perdure.edge.life import policy_of
 from perdure.edge.session import AsyncSession
+from perdure.edge.timing import Timekeeping, timeouts_of
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Change, Query
-from perdure.services.loading import SnapshotPolicy
-from perdure.services.sessions import fingerprint
+from perdure.sealing.given import Given, KeyGiven, VaultGiven
 
 if TYPE_CHECKING:
+    from perdure.core.session.waking import Question, WakePolicy
+    from perdure.ports.waking import MemoryLayers, RetrievalCache, Retriever, ToolRegistry
     from perdure.services.finding import Page
     from perdure.services.lifecycle import Recovered
+    from perdure.services.loading import SnapshotPolicy
+    from perdure.services.toolbox import Toolbox
     from perdure.services.verifying import StoreReport
 
 
-class AsyncPerdure:
+class AsyncPerdure(Timekeeping, Keeping):
     """An open store. Use it as a context manager, or close it when done."""
 
     def __init__(self, services: Services) -> None:
@@ -74,6 +81,8 @@ class AsyncPerdure:
         activate: bool = True,
     ) -> AsyncSession:
         """Begin a session. With a key, repeating the call gives the session the first call made."""
+        from perdure.services.sessions import fingerprint
+
         fields = config_of(config)
         wanted = id_of(id) if id is not None else None
         fresh = wanted or SessionId(self._services.sessions.fresh_id())
@@ -113,6 +122,11 @@ class AsyncPerdure:
         report = await self._services.importing.import_lines(lines, progress_of(progress))
         return AsyncSession(self._services, report.session)
 
+    @property
+    def blobs(self) -> AsyncBlobs:
+        """Images, files and other content too large for the log."""
+        return AsyncBlobs(self._services)
+
     async def find(self, /, *, limit: int = 50, cursor: str | None = None, **conditions: Unpack[Conditions]) -> "Page":
         """Sessions that match every condition, newest first, a page at a time."""
         return await self._services.finding.page(self._query(conditions, limit), cursor)
@@ -140,7 +154,8 @@ class AsyncPerdure:
         while True:
             page = await self.find(limit=500, cursor=cursor)
             for row in page.items:
-                dropped += await self._services.checkpoints.expire_due(row.session)
+                if row.cold is None:  # what lies in cold storage is not fetched for this
+                    dropped += await self._services.checkpoints.expire_due(row.session)
             if page.cursor is None:
                 return dropped
             cursor = page.cursor
@@ -175,6 +190,33 @@ class AsyncPerdure:
 
         self._services.lifecycle.compensation(text_of(name, "a compensation"), call)
 
+    @property
+    def tools(self) -> "Toolbox":
+        """The tools this process offers to sessions that wake: `db.tools.register("search", "1.4.0", search)`."""
+        return self._services.waking.toolbox
+
+    def retriever(self, source: str, function: "Callable[[Question], Any]") -> None:
+        """Have a function, plain or async, retrieve evidence from a kind of source, or from all others (`*`)."""
+        self._services.waking.rehydration.retrievers.register(text_of(source, "a source"), function)
+
+    def wake_with(
+        self,
+        *,
+        tools: "ToolRegistry | None" = None,
+        retriever: "Retriever | None" = None,
+        cache: "RetrievalCache | None" = None,
+        memory: "MemoryLayers | None" = None,
+        policy: "WakePolicy | None" = None,
+    ) -> None:
+        """Wake sessions with these instead of what is built in; what is not given stays."""
+        waking = self._services.waking
+        rehydration = waking.rehydration
+        waking.tools = waking.tools if tools is None else tools
+        rehydration.retriever = rehydration.retriever if retriever is None else retriever
+        rehydration.cache = rehydration.cache if cache is None else cache
+        waking.memory = waking.memory if memory is None else memory
+        waking.policy = policy_of(policy) or waking.policy
+
     def _handle(self, session: SessionId) -> AsyncSession:
         return AsyncSession(self._services, session)
 
@@ -207,11 +249,33 @@ async def aopen(
     actor: str = "local",
     read_only: bool = False,
     ambient: Ambient | None = None,
-    snapshots: SnapshotPolicy | None = None,
+    snapshots: "SnapshotPolicy | None" = None,
+    seal: bool | None = None,
+    key: KeyGiven = None,
+    vault: VaultGiven = None,
+    cold: str | os.PathLike[str] | None = None,
+    timeouts: Timeouts | dict[str, Any] | None = None,
 ) -> AsyncPerdure:
-    """Open a store for async use; a new file is created. `:memory:` keeps everything in RAM."""
-    services = embedded(path, tenant=tenant, actor=actor, read_only=read_only, ambient=ambient, snapshots=snapshots)
-    return AsyncPerdure(services)
+    """Open a store for async use; a new file is created. `:memory:` keeps everything in RAM.
+
+    A new store is sealed unless `seal` is False: its master key is made at `key` (else `<path>.master`), its vault of
+    salts at `vault` (else `<path>.keys`). An old one is opened as it was made, with the key and vault found there.
+    Archived sessions lie in `cold`: a folder, or `s3://bucket/prefix`. Sessions without time-outs of their own have
+    `timeouts`.
+    """
+    return AsyncPerdure(
+        embedded(
+            path,
+            tenant=tenant,
+            actor=actor,
+            read_only=read_only,
+            ambient=ambient,
+            snapshots=snapshots,
+            cold=cold,
+            keys=Given(seal, key, vault),
+            timeouts=timeouts_of(timeouts),
+        )
+    )
 
 
 def _agent(agent: Any) -> str | None:

@@ -22,22 +22,23 @@ from perdure.core.session.tails import DEFAULT_DEPTH, tail
 from perdure.core.session.transcript import Turn, turns_of
 from perdure.core.session.values import clone
 from perdure.edge import given
+from perdure.edge.blobs import Attaching
 from perdure.edge.files import DiskFiles
+from perdure.edge.life import Living
+from perdure.edge.timing import Timed
 from perdure.edge.turn import AsyncTurn
 from perdure.ports.store import Change, Row
-from perdure.services.accounts import account_of
 from perdure.services.requests import BranchRequest
 
 if TYPE_CHECKING:
     from perdure.services.checkpoints import CheckpointInfo, Restored
-    from perdure.services.lifecycle import Recovered
     from perdure.services.merging import MergeReport
     from perdure.services.verifying import Report
 
 T = TypeVar("T")
 
 
-class AsyncSession:
+class AsyncSession(Attaching, Living, Timed):
     """A handle on one session. It holds nothing but the id: everything is read from the store."""
 
     def __init__(self, services: Services, session: SessionId) -> None:
@@ -201,38 +202,11 @@ class AsyncSession:
 
     async def account(self) -> Account:
         """The account the session draws on; without one there is no limit."""
+        from perdure.services.accounts import account_of
+
         return await account_of(self._services.store, self._services.sessions.loader, await self._state())
 
-    # ── life ──
-
-    async def move(self, event: str, reason: str = "", *, expected: int | None = None, key: str | None = None) -> int:
-        """Move along the lifecycle table."""
-        name, seen = given.text_of(event, "a move"), given.maybe_number(expected, "expected")
-        return (await self._services.lifecycle.move(self.id, name, reason, expected=seen, key=key)).version
-
-    async def activate(self) -> int:
-        """INIT → ACTIVE."""
-        return await self.move("activate")
-
-    async def suspend(self, reason: str = "") -> int:
-        """Put the session to sleep; it checkpoints first."""
-        return await self.move("suspend", reason)
-
-    async def complete(self, reason: str = "") -> int:
-        """End the session well: every child ended, every exit criterion met."""
-        return await self.move("complete", reason)
-
-    async def terminate(self, reason: str = "") -> int:
-        """End the session now; registered compensations run, last first."""
-        return await self.move("terminate", reason)
-
-    async def compensate(self) -> tuple[str, ...]:
-        """Run compensations that a crash left undone; the names nobody here knows how to run."""
-        return await self._services.lifecycle.compensate(self.id)
-
-    async def archive(self) -> int:
-        """Put an ended session away."""
-        return await self.move("archive")
+    # ── going on ──
 
     async def resume(
         self,
@@ -242,17 +216,15 @@ class AsyncSession:
         config: dict[str, Any] | None = None,
         key: str | None = None,
     ) -> "AsyncSession":
-        """Without a checkpoint, wake this session in place; with one, a new session that goes on from there."""
+        """Without a checkpoint, wake this session in place, as `wake` does; with one, a new session that goes on from
+        there.
+        """
         if checkpoint is None:
-            await self._services.lifecycle.wake(self.id, key=key)
+            await self._services.waking.wake(self.id, key=key)
             return self
         request = BranchRequest(title=given.maybe_text(title, "title"), config=given.overrides_of(config), key=key)
         made = await self._services.branches.resume(await self._own(checkpoint), request)
         return self._other(made.session)
-
-    async def recover(self) -> "Recovered | None":
-        """Close a turn whose writer died, naming the tools to retry; None when no turn is open."""
-        return await self._services.lifecycle.recover(self.id)
 
     async def roll_back(self, reason: str = "") -> int:
         """Drop the open turn from the conversation; its money stays spent."""
@@ -277,6 +249,8 @@ class AsyncSession:
         found = await self._services.store.checkpoint(given.text_of(checkpoint, "checkpoint"))
         if found is not None and found[0] != self.id:
             raise NotFound(f"session {self.id} has no checkpoint {checkpoint}; look at its list", session=self.id)
+        if found is None:  # those of an archived session are known once it was looked at
+            await self._services.store.checkpoints(self.id)
         return checkpoint
 
     async def pin(self, checkpoint: str) -> "CheckpointInfo":

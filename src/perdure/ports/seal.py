@@ -2,12 +2,18 @@
 
 Content belongs to a place: a session (or a blob) of a tenant, with a salt of its own that lives in the vault. The
 salt's name is kept beside the content, the salt itself never is: destroying it makes every copy unreadable.
+
+A store notes in itself how it is sealed, as a mark: whoever opens it shows the mark to its seal (`join`) first.
+Erasing goes condemn → the content goes → destroy, and `settle` at the next opening ends what a dead process began.
 """
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
+
+from perdure.core.errors import KeyMissing
+from perdure.core.session.ids import SessionId
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
@@ -26,6 +32,13 @@ class Seal(Protocol):
     clear: bool
     """Whether nothing is sealed: then `fresh` gives None, and `seal` is never asked."""
 
+    def join(self, mark: str | None) -> str:
+        """Take on a store with this mark (None: a new one, "": one that is not sealed); the mark it has to carry.
+
+        `KeyMissing` when it was sealed with another vault, `Refused` when it is not sealed and this would seal it.
+        """
+        ...
+
     def fresh(self) -> bytes | None:
         """The name of a salt nobody has used, durable in the vault before it is given; None when nothing is sealed."""
         ...
@@ -35,7 +48,9 @@ class Seal(Protocol):
         ...
 
     def open(self, place: Place, kind: str, seq: int, bound: bytes, sealed: bytes) -> bytes:
-        """The plain bytes. `Damaged` when they were changed or belong elsewhere, `KeyMissing` without the key."""
+        """The plain bytes. `Damaged` when they were changed or belong elsewhere, `KeyMissing` without the key, and its
+        kind `Shredded` once the salt was destroyed.
+        """
         ...
 
     def blind(self, use: str, text: str) -> str:
@@ -46,8 +61,18 @@ class Seal(Protocol):
         """Note durably that these salts are about to be destroyed, before their content goes."""
         ...
 
+    def spare(self, salts: Sequence[bytes]) -> None:
+        """Take the note back: their content stays after all."""
+        ...
+
     def destroy(self, salts: Sequence[bytes]) -> None:
         """Destroy salts for good: what they sealed is unreadable from now on, in every copy."""
+        ...
+
+    def settle(self, used: Callable[[], Collection[bytes]]) -> None:
+        """End what a dead process began: condemned salts that the store no longer names (`used`) are destroyed, the
+        others spared. Ask it when the store is opened for writing.
+        """
         ...
 
     def close(self) -> None:
@@ -55,10 +80,24 @@ class Seal(Protocol):
         ...
 
 
+@runtime_checkable
+class Salted(Protocol):
+    """A store that can tell which salt each of its sessions names."""
+
+    async def salts(self, after: SessionId | None, limit: int) -> tuple[tuple[SessionId, bytes | None], ...]:
+        """Sessions of all tenants in the order of their ids, after this one, each with the name of its salt."""
+        ...
+
+
 class Clear:
     """No sealing: content is kept as it is."""
 
     clear = True
+
+    def join(self, mark: str | None) -> str:
+        if mark:
+            raise KeyMissing("the store is sealed; open it with its master key and its vault")
+        return ""
 
     def fresh(self) -> bytes | None:
         return None
@@ -75,7 +114,13 @@ class Clear:
     def condemn(self, salts: Sequence[bytes]) -> None:
         return
 
+    def spare(self, salts: Sequence[bytes]) -> None:
+        return
+
     def destroy(self, salts: Sequence[bytes]) -> None:
+        return
+
+    def settle(self, used: Callable[[], Collection[bytes]]) -> None:
         return
 
     def close(self) -> None:

@@ -176,6 +176,20 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     erased: bool = False
 
 
+class Wrapping(Protocol):
+    """How content of one session lies outside its store: under the session's own key if the session is sealed, so
+    that it goes with that key. Safe to use from any thread.
+    """
+
+    def wrap(self, kind: str, seq: int, bound: bytes, plain: bytes) -> bytes:
+        """Bytes that open only as this kind, with this number and this binding."""
+        ...
+
+    def unwrap(self, kind: str, seq: int, bound: bytes, wrapped: bytes) -> bytes:
+        """What was wrapped with the same words; `Damaged` when it was changed or belongs elsewhere."""
+        ...
+
+
 class Store(Protocol):
     """What every engine offers. All methods may raise the world's errors of `perdure.core.errors`."""
 
@@ -297,11 +311,11 @@ class Store(Protocol):
         """Say anew when something is due; quietly nothing when the session is gone."""
         ...
 
-    async def freeze(self, session: SessionId, cold: str, *, expected: bytes) -> None:
+    async def freeze(self, session: SessionId, cold: str, *, expected: bytes, anchor: int = 0) -> None:
         """Forget the records, snapshots and checkpoints of a session whose log lies in cold storage from now on.
 
         Its row stays, and the feed's positions keep growing. `VersionConflict` unless its head is the digest
-        `expected`.
+        `expected` and it is pruned to `anchor` (0: not at all).
         """
         ...
 
@@ -311,10 +325,16 @@ class Store(Protocol):
         records: Iterable[Stored],
         checkpoints: Sequence[Checkpoint] = (),
         snapshot: Snapshot | None = None,
+        *,
+        expected: str | None = None,
     ) -> None:
         """Take back what `freeze` forgot. All or nothing; the feed does not tell of it. Quietly nothing when the
-        session is not frozen; `NotFound` when it is gone.
+        session is not frozen, or lies elsewhere than `expected`; `NotFound` when it is gone.
         """
+        ...
+
+    async def wrapping(self, session: SessionId) -> Wrapping:
+        """How content of a session is kept outside the store; `NotFound` when the session is gone."""
         ...
 
     async def position(self) -> int:

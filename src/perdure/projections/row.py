@@ -1,15 +1,18 @@
-"""A session's row: what a list shows of its state.
+"""A session's row: what a list shows of its state, and when something is due.
 
-Invariant: a row is a pure function of the state, the chain's digest and the time of the append.
+Invariant: a row is a pure function of the state, the chain's digest, the time of the append and the deployment's
+default time-outs.
 """
 
 from perdure.core.session.ids import SessionId
+from perdure.core.session.origin import Timeouts
 from perdure.core.session.state import State
+from perdure.core.session.timeouts import OFF, due_at
 from perdure.core.session.values import same
 from perdure.ports.store import Row
 
 
-def row_of(state: State, *, digest: bytes, at: int) -> Row:
+def row_of(state: State, *, digest: bytes, at: int, defaults: Timeouts = OFF) -> Row:
     """The row of a session that reached this state, with this digest, by an append at this time."""
     origin, turns = state.origin, state.turns
     lineage = origin.lineage
@@ -33,11 +36,14 @@ def row_of(state: State, *, digest: bytes, at: int) -> Row:
         account=origin.account,
         tags=origin.tags,
         metadata=origin.metadata,
+        due_at=due_at(state, defaults),
     )
 
 
 def same_listing(before: State, after: State) -> bool:
-    """Whether nothing but version, digest, activity and turns differs between the rows of two states.
+    """Whether nothing but version, digest, activity, turns and what is due differs between the rows of two states.
+
+    What is due moves with every word that is said; whoever comes to see to it finds out and arms it anew.
 
     A needless False costs one wider write; a wrong True would show a stale list, so 1 and True are not the same.
     """

@@ -10,6 +10,7 @@ from perdure.core.session import budget
 from perdure.core.session import commands as do
 from perdure.core.session.event import Draft
 from perdure.core.session.ids import SessionId
+from perdure.core.session.lifecycle import Phase
 from perdure.core.session.origin import SINGLE_LEVEL, BranchKind, Config, Lineage
 from perdure.core.session.state import State
 from perdure.core.session.turns import Message, Turns, TurnStarted
@@ -55,6 +56,7 @@ class Branches:
             await hook(session, version, kind.value)
         digest, turn = await self._sessions.log.place(head, version)
         prefix = await self._prefix(head, version, digest, turn)
+        prefix = msgspec.structs.replace(prefix, timed=_timed(head.row, version, overrides))
         lineage = Lineage(
             parent=session, version=version, digest=digest, kind=kind, name=request.name, checkpoint=request.checkpoint
         )
@@ -173,6 +175,12 @@ def _account(parent: Row, config: Config | None, fresh: SessionId) -> tuple[str 
         return fresh, (budget.AccountMove(account=fresh, cap=budget.amount(cap), sets_cap=True),)
     fits = budget.AccountMove(account=parent.account, reserve=budget.amount(cap))
     return parent.account, (fits, budget.AccountMove(account=parent.account, release=cap))
+
+
+def _timed(parent: Row, version: int, overrides: tuple[str, ...]) -> bool:
+    """Whether a branch may inherit time-outs: surely not from a parent that is at work without any."""
+    without = parent.version == version and parent.phase == Phase.ACTIVE.value and parent.due_at is None
+    return "timeouts" not in overrides and not without
 
 
 def branch_kind(name: str) -> BranchKind:

@@ -2,7 +2,17 @@
 
 from collections.abc import AsyncIterator, Iterable
 
-from perdure.core.errors import BranchRefused, Invalid, NotFound, PruneRefused, VersionConflict
+import msgspec
+
+from perdure.core.errors import (
+    BranchRefused,
+    BundleMissing,
+    Invalid,
+    KeyMissing,
+    NotFound,
+    PruneRefused,
+    VersionConflict,
+)
 from perdure.core.session import commands as do
 from perdure.core.session import record as records
 from perdure.core.session import redaction
@@ -48,7 +58,10 @@ class Erasure:
 
     async def _returned(self, session: SessionId) -> tuple[AccountMove, ...]:
         """What the session had reserved goes back to the account it shares."""
-        state = (await self._sessions.loader.load(session)).state
+        try:
+            state = (await self._sessions.loader.load(session)).state
+        except (BundleMissing, KeyMissing):  # lost, and with it what was reserved: it can still be erased
+            return ()
         held = sum(state.budget.open.values())
         if state.origin.account is None or not held:
             return ()
@@ -89,15 +102,17 @@ class Erasure:
                 raise VersionConflict(f"session {stretch.source} changed meanwhile", session=stretch.source)
             yield page
 
-    async def redact(self, session: SessionId, versions: Iterable[int], reason: str = "") -> Outcome:
+    async def redact(
+        self, session: SessionId, versions: Iterable[int], reason: str = "", *, mask: do.Mask | None = None
+    ) -> Outcome:
         """Destroy the content of these events. The chain stays whole, and every branch that shares them notes it too,
-        so that whoever has one of them in memory, in any process, reads it again.
+        so that whoever has one of them in memory, in any process, reads it again. The mask is this session's alone.
         """
         wanted = frozenset(versions)
         command = do.Redact(versions=tuple(sorted(wanted)), reason=reason)
         for _ in range(ROUNDS):
             try:
-                outcome, noted, since = await self._redact(session, wanted, command)
+                outcome, noted, since = await self._redact(session, wanted, command, mask)
             except VersionConflict:  # a branch went on meanwhile
                 continue
             self._sessions.loader.forget()
@@ -109,7 +124,7 @@ class Erasure:
         raise VersionConflict(f"the branches of session {session} keep changing; try again", session=session)
 
     async def _redact(
-        self, session: SessionId, wanted: frozenset[int], command: do.Redact
+        self, session: SessionId, wanted: frozenset[int], command: do.Redact, mask: do.Mask | None
     ) -> tuple[Outcome, set[SessionId], int]:
         """Rewrite the records and note it, here and in every branch, in one append; who noted it, and from which
         version on the store forgot what it had kept beside the log.
@@ -125,7 +140,8 @@ class Erasure:
             noted.update(sharing)
             return Extra(rewrites=rewrites, others=others)
 
-        return await self._sessions.handle(session, command, extra=carry), noted, since
+        own = msgspec.structs.replace(command, mask=mask)
+        return await self._sessions.handle(session, own, extra=carry), noted, since
 
     async def _sharing(self, session: SessionId, wanted: frozenset[int]) -> list[SessionId]:
         """The sessions whose log shows one of these versions of this one's rows."""

@@ -15,6 +15,7 @@ from perdure.core.errors import AlreadyExists, BadExport, Invalid
 from perdure.core.session import ids
 from perdure.core.session import record as records
 from perdure.core.session.ids import SessionId
+from perdure.core.session.origin import Timeouts
 from perdure.core.session.rebuilding import Rebuilder
 from perdure.core.session.record import Record
 from perdure.core.session.shown import shown
@@ -46,6 +47,7 @@ class Importing:
         self._ambient = sessions.ambient
         self._loader = sessions.loader
         self._tenant = sessions.identity.tenant
+        self._defaults = sessions.timeouts
 
     async def import_lines(self, lines: Lines, progress: Progress | None = None) -> ImportReport:
         """Rebuild the session that these lines hold, one line an item, newlines optional.
@@ -63,7 +65,7 @@ class Importing:
                 await self._ambient.sleep(0)
         rebuilder.cut_short()
         _tell(rebuilder, progress)
-        head, snapshot = _brought(rebuilder)
+        head, snapshot = _brought(rebuilder, self._defaults)
         existed = await self._is_there(head)
         if not existed:
             existed = not await self._bring(head, stage, snapshot)
@@ -152,9 +154,9 @@ def _tell(rebuilder: Rebuilder, progress: Progress | None) -> None:
         progress(rebuilder.events, max(expected, rebuilder.events))
 
 
-def _brought(rebuilder: Rebuilder) -> tuple[Head, Snapshot | None]:
+def _brought(rebuilder: Rebuilder, defaults: Timeouts) -> tuple[Head, Snapshot | None]:
     """The head of a rebuilt session, and the snapshot a pruned one stands on."""
-    row = row_of(rebuilder.state, digest=rebuilder.digest, at=rebuilder.at)
+    row = row_of(rebuilder.state, digest=rebuilder.digest, at=rebuilder.at, defaults=defaults)
     if any(type(value) is int and value > _LARGEST for value in msgspec.structs.astuple(row)):
         raise BadExport("the session holds a time that no store can keep; correct it where it was written")
     segments = tuple(

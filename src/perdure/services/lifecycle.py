@@ -52,7 +52,17 @@ class Lifecycle:
         self, session: SessionId, event: str, reason: str = "", *, expected: int | None = None, key: str | None = None
     ) -> Outcome:
         """Move along the table. Refused moves change nothing; hooks after a move see it done."""
-        command = do.MoveTo(event=event, reason=reason)
+        return await self.carry_out(session, do.MoveTo(event=event, reason=reason), expected=expected, key=key)
+
+    async def carry_out(
+        self,
+        session: SessionId,
+        command: do.MoveTo | do.Wake,
+        *,
+        expected: int | None = None,
+        key: str | None = None,
+    ) -> Outcome:
+        """A move, alone or with what else its append says, and the hooks around it."""
         if (before := await self._sessions.repeated(session, key, command)) is not None:
             return before
         await self._announce(session, command)
@@ -62,11 +72,11 @@ class Lifecycle:
             return outcome
         if moved.to is Phase.TERMINATED:
             await self.compensate(session)
-        for hook in [*self._after.get(event, ()), *self._after.get(EVERY, ())]:
+        for hook in [*self._after.get(command.event, ()), *self._after.get(EVERY, ())]:
             await hook(session, moved)
         return outcome
 
-    async def _announce(self, session: SessionId, command: do.MoveTo) -> None:
+    async def _announce(self, session: SessionId, command: do.MoveTo | do.Wake) -> None:
         """Ask the hooks before the move, but only about a move that would be made."""
         hooks = [*self._before.get(command.event, ()), *self._before.get(EVERY, ())]
         if not hooks:
@@ -74,8 +84,8 @@ class Lifecycle:
         loaded = await self._sessions.loader.load(session)
         decided = decide(loaded.state, command, Facts(at=self._sessions.ambient.now()))
         drafts = [item.payload for item in decided if isinstance(item, Draft)]
-        moved = next(item for item in reversed(drafts) if isinstance(item, Moved))
-        for hook in hooks:
+        moved = next((item for item in reversed(drafts) if isinstance(item, Moved)), None)
+        for hook in hooks if moved is not None else ():
             try:
                 await hook(session, moved)
             except Exception as refusal:  # the hook is foreign code: whatever it raises is its no
@@ -102,16 +112,6 @@ class Lifecycle:
             note = do.NoteCompensation(index=index, name=item.name, error=error)
             await self._sessions.handle(session, note)
         return tuple(unknown)
-
-    async def wake(self, session: SessionId, *, expected: int | None = None, key: str | None = None) -> Outcome:
-        """A suspended session goes on in place; a turn left open by a crash is closed first."""
-        state = (await self._sessions.loader.load(session)).state
-        if state.phase is not Phase.RESUMED:
-            outcome = await self.move(session, "resume", expected=expected, key=key)
-            if outcome.repeated:  # then it has gone on since
-                return outcome
-        await self.recover(session)
-        return await self.move(session, "reactivate")
 
     async def recover(self, session: SessionId, reason: str = "crash", text: str = "") -> Recovered | None:
         """Close the turn whose writer died; None when none is open."""

@@ -18,11 +18,12 @@ from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned
 from perdure.core.session.event import Event
 from perdure.core.session.record import Record
 from perdure.core.session.redaction import Redacted
+from perdure.core.session.refs import Use, in_record
 from perdure.core.session.state import State
 from perdure.ports.store import Head, Run, Store, Stored
 from perdure.services.log import PAGE, Stretch, stretches
 
-Place = Literal["log", "row", "snapshot", "checkpoint", "segment", "store"]
+Place = Literal["log", "row", "snapshot", "checkpoint", "segment", "store", "blob"]
 RESTORE = "restore the session from a backup or an export"
 
 
@@ -49,6 +50,7 @@ class Walk:
         self.taken: dict[str, tuple[Event, CheckpointTaken]] = {}
         self.pinned: dict[str, bool] = {}
         self.expired: set[str] = set()
+        self.uses: list[Use] = []
         self._unexplained: set[int] = set()
 
     def note(self, place: Place, first: int, last: int, what: str, advice: str = RESTORE) -> None:
@@ -132,6 +134,8 @@ class Walk:
                 if not fits:
                     self._wrong_end(stretch, last)
                 self._fold(stretch, events[: last - first + 1], first, last, trouble)
+                if stretch.source == self._head.row.session:
+                    self.uses += in_record(record)
                 return {end}
             ends.add(end)
         self.state = None

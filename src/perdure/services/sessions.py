@@ -18,9 +18,11 @@ from perdure.core.session.chain import BLIND_BYTES, genesis
 from perdure.core.session.decide import Decided, Facts, Wish, decide, with_automatic_checkpoints
 from perdure.core.session.event import Draft, Event
 from perdure.core.session.ids import RANDOM_BYTES, SessionId, raw, text
+from perdure.core.session.origin import Timeouts
 from perdure.core.session.record import Record
 from perdure.core.session.shown import shown
 from perdure.core.session.state import State
+from perdure.core.session.timeouts import OFF, SECOND
 from perdure.core.session.values import check
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, write
 from perdure.core.tiers import DEFAULT_COSTS, choose
@@ -74,6 +76,8 @@ class Prefix(msgspec.Struct, frozen=True, kw_only=True):
     segments: tuple[Segment, ...]
     anchor: tuple[int, bytes] | None = None
     snapshot: Snapshot | None = None
+    timed: bool = False
+    """Whether time-outs may be inherited that only the full state tells: then somebody looks as soon as any can be."""
 
 
 NO_PREFIX: Final = Prefix(state=states.BLANK, digest=None, segments=())
@@ -96,7 +100,9 @@ class Sessions:
         fresh_id: FreshId,
         identity: Identity,
         snapshots: SnapshotPolicy,
+        timeouts: Timeouts = OFF,
     ) -> None:
+        self.timeouts = timeouts
         self.store = store
         self.ambient = ambient
         self.identity = identity
@@ -152,8 +158,9 @@ class Sessions:
             choose(criticality, {tier: DEFAULT_COSTS[tier] for tier in self.store.tiers})
         decided = decide(begun.state, command, Facts(at=self.ambient.now()))
         written = await self._write(fresh, loaded, decided, key)
+        row = row_of(written.state, digest=written.digest, at=written.record.at, defaults=self.timeouts)
         commit = Commit(
-            row=row_of(written.state, digest=written.digest, at=written.record.at),
+            row=msgspec.structs.replace(row, due_at=written.record.at + SECOND) if begun.timed else row,
             expected=begun.state.version,
             record=written.record,
             creates=True,
@@ -267,7 +274,7 @@ class Sessions:
         # A state folded before content was destroyed still holds it: the append that destroys must not cache that.
         save = not more.rewrites and self.loader.due(loaded, written.state.version, unsaved)
         commit = Commit(
-            row=row_of(written.state, digest=written.digest, at=at),
+            row=row_of(written.state, digest=written.digest, at=at, defaults=self.timeouts),
             expected=loaded.state.version,
             expected_digest=loaded.digest,
             record=written.record,

@@ -10,14 +10,16 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import Invalid, NotFound, Tampered
+from perdure.core.errors import Invalid, KeyMissing, NotFound, Tampered
 from perdure.core.session import state as states
 from perdure.core.session.ids import SessionId
 from perdure.core.session.state import State
 from perdure.core.session.values import same
 from perdure.core.session.write import Checkpoint, restore
+from perdure.ports.blobs import KeepsBlobs
 from perdure.ports.store import Head, Query, Row, Snapshot
 from perdure.projections.row import row_of
+from perdure.services.blobs import Blobs
 from perdure.services.exporting import Progress
 from perdure.services.loading import opened
 from perdure.services.proving import RESTORE, Problem, Walk
@@ -58,6 +60,7 @@ class Verifying:
 
     def __init__(self, sessions: Sessions) -> None:
         self._log = sessions.log
+        self._sessions = sessions
         self._store = sessions.store
         self._tenant = sessions.identity.tenant
 
@@ -72,7 +75,7 @@ class Verifying:
                     await self._log.head(session)
                 if report.ok or await self._store.head(session) == head:
                     break
-            except Tampered as damage:
+            except (Tampered, KeyMissing) as damage:
                 problem = Problem(place="row", what=damage.message, advice=RESTORE)
                 report = Report(ok=False, session=session, events=0, redacted=0, pruned_to=0, problems=(problem,))
                 break
@@ -98,6 +101,7 @@ class Verifying:
         for item in snapshots:
             _check_snapshot(walk, item)
         _check_checkpoints(walk, head, checkpoints)
+        await self._check_uses(walk, row)
         return Report(
             ok=not walk.problems,
             session=row.session,
@@ -139,8 +143,14 @@ class Verifying:
             elif source.row.version < item.upto:
                 walk.note("segment", 1, item.upto, f"session {item.source} does not reach so far")
 
+    async def _check_uses(self, walk: Walk, row: Row) -> None:
+        """What its events point to, against what collecting goes by."""
+        if walk.uses and isinstance(self._store, KeepsBlobs):
+            for version, _ in await self._store.blobs.unnoted(row.tenant, row.session, walk.uses):
+                walk.note("blob", version, version, "it is lost that this event keeps a blob alive", _COPY)
+
     async def verify_store(self, progress: Progress | None = None) -> StoreReport:
-        """Check every session of the tenant, and what the engine says of itself."""
+        """Check every session and every blob of the tenant, and what the engine says of itself."""
         problems: list[Problem] = []
         damaged: list[Report] = []
         seen = events = redacted = 0
@@ -160,6 +170,8 @@ class Verifying:
                     if progress is not None:
                         progress(seen, max(seen, total))
                 after = (rows[-1].created_at, rows[-1].session)
+            if isinstance(self._store, KeepsBlobs):
+                problems += (await Blobs(self._sessions).verify()).problems
         except Tampered as damage:
             problems.append(_store_problem(damage.message))
         return StoreReport(
@@ -187,12 +199,16 @@ def _store_problem(what: str) -> Problem:
     return Problem(place="store", what=what, advice="restore the file from a backup, or export what can be read")
 
 
+_ELSEWHERE = frozenset({"metadata", "digest", "due_at", "cold"})
+"""What the log does not tell, or tells in another form. What is due, sweepers claim and arm anew."""
+
+
 def _check_row(walk: Walk, row: Row, expected: Row) -> None:
     """The row against the one the log gives."""
     wrong = [
         name
         for name in Row.__struct_fields__
-        if getattr(row, name) != getattr(expected, name) and name not in ("metadata", "digest")
+        if getattr(row, name) != getattr(expected, name) and name not in _ELSEWHERE
     ]
     if not same(row.metadata, expected.metadata):
         wrong.append("metadata")

@@ -1,6 +1,8 @@
 """The path every store's content takes to the disk and back: encoded, compressed, sealed.
 
 The first byte says how the rest is kept: `0` as it is, `1` compressed with zstd, `2` sealed (and inside it `0` or `1`).
+Invariant: in a sealed store nothing is believed that lies in the clear. Whoever can write to its files could put it
+there; they cannot seal it.
 """
 
 import sys
@@ -9,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import Damaged, Invalid
+from perdure.core.errors import Damaged, Invalid, Shredded
 from perdure.core.session import codec
 from perdure.core.session import record as records
 from perdure.core.session.record import Record
@@ -28,6 +30,8 @@ SEALED: Final = b"\x02"
 LEVEL: Final = 1
 MAX_UNPACKED: Final = 256 << 20
 _WORTH_IT: Final = 128
+_NO_DIGEST: Final = bytes(32)
+"""What stands for the digest of a payload that cannot be read: nothing has it."""
 
 
 class _Contexts(local):
@@ -113,7 +117,7 @@ _cached = msgspec.msgpack.Decoder(_Cached).decode
 
 
 class Packing:
-    """How one store keeps content. A place without a salt is kept in the clear."""
+    """How one store keeps content: sealed if it has a seal, else in the clear."""
 
     def __init__(self, seal: Seal = CLEAR) -> None:
         self.seal = seal
@@ -128,11 +132,14 @@ class Packing:
 
     def unpack(self, place: Place, body: bytes, first: int, digest: bytes) -> Record:
         """The record behind stored bytes, or `Damaged`."""
-        if body[:1] == SEALED:
+        if self._sealed(place):
+            if body[:1] != SEALED:
+                raise _bare("record")
             body = self.seal.open(place, "record", first, digest, body[1:])
-        elif place.salt is not None:
-            raise Damaged("a record of a sealed session is in the clear; it was put there, restore a backup")
         return records.from_bytes(unsqueeze(body))
+
+    def _sealed(self, place: Place) -> bool:
+        return is_sealed(self.seal, place)
 
     # ── snapshots ──
 
@@ -146,7 +153,7 @@ class Packing:
     def snapshot(self, place: Place, version: int, blob: bytes, sha: bytes) -> Snapshot:
         """The cached state behind its columns; one that cannot be read comes back empty and fails its checksum."""
         try:
-            if place.salt is None:
+            if not self._sealed(place):
                 return Snapshot(version, inflate(blob), sha)
             found = self._inside(place, "snapshot", version, b"", blob, _cached)
             return Snapshot(version, found.state, found.sha)
@@ -170,15 +177,17 @@ class Packing:
     def checkpoint(self, place: Place, item: Checkpoint, metadata: str) -> Checkpoint:
         """The checkpoint behind its columns; a payload that cannot be read comes back empty and fails its digest."""
         replace = msgspec.structs.replace
-        if place.salt is None:
+        if not self._sealed(place):
             return replace(item, payload=_or_empty(item.payload), metadata=mapping(metadata.encode()))
         bound = item.id.encode()
         named = self._inside(place, "label", item.seq, bound, unhex(item.label), _label)
         item = replace(item, label=named.label, metadata=mapping(named.metadata))
+        if _is_blank(item.payload):
+            return replace(item, payload=b"")
         try:
             kept = self._inside(place, "checkpoint", item.seq, bound, item.payload, _kept)
         except Damaged:
-            return replace(item, payload=b"")
+            return replace(item, payload=b"", payload_sha=_NO_DIGEST, state_sha=_NO_DIGEST)
         return replace(item, payload=kept.payload, payload_sha=kept.payload_sha, state_sha=kept.state_sha)
 
     # ── rows ──
@@ -192,10 +201,15 @@ class Packing:
         return "", "{}", SEALED + self.seal.seal(place, "card", 0, b"", plain)
 
     def card(self, place: Place, title: str, labels: str, card: bytes | None) -> tuple[str, str]:
-        """Title and labels behind their columns, or `Damaged`."""
-        if place.salt is None:
+        """Title and labels behind their columns, or `Damaged`. Where the salt was destroyed they are empty, so that a
+        backup older than an erasure can still be listed.
+        """
+        if not self._sealed(place):
             return title, labels
-        found = self._inside(place, "card", 0, b"", card or b"", _card)
+        try:
+            found = self._inside(place, "card", 0, b"", card or b"", _card)
+        except Shredded:
+            return "", "{}"
         return found.title, found.labels.decode()
 
     def label(self, name: str, value: str) -> tuple[str, str]:
@@ -218,11 +232,55 @@ class Packing:
 
     def _inside(self, place: Place, kind: str, seq: int, bound: bytes, stored: bytes, decode: Any) -> Any:
         if stored[:1] != SEALED:
-            raise Damaged(f"a {kind} of a sealed session is in the clear; it was put there, restore a backup")
+            raise _bare(kind)
         try:
             return decode(unsqueeze(self.seal.open(place, kind, seq, bound, stored[1:])))
         except (msgspec.MsgspecError, ValueError) as broken:
             raise Damaged(f"a stored {kind} does not decode: {broken}") from broken
+
+
+def is_sealed(seal: Seal, place: Place) -> bool:
+    """Whether content of a place is sealed; `Damaged` when it ought to be and the place says it is not."""
+    if place.salt is None and not seal.clear:
+        raise Damaged("a session of a sealed store is in the clear; it was put there, restore a backup")
+    return place.salt is not None
+
+
+class PlaceWrapping:
+    """`perdure.ports.store.Wrapping` for one place."""
+
+    def __init__(self, seal: Seal, place: Place) -> None:
+        self._seal = seal
+        self._place = place
+        self._sealed = is_sealed(seal, place)
+
+    def wrap(self, kind: str, seq: int, bound: bytes, plain: bytes) -> bytes:
+        """Sealed if the place has a salt."""
+        if not self._sealed:
+            return PLAIN + plain
+        return SEALED + self._seal.seal(self._place, kind, seq, bound, plain)
+
+    def unwrap(self, kind: str, seq: int, bound: bytes, wrapped: bytes) -> bytes:
+        """The plain bytes, or `Damaged`."""
+        if not self._sealed:
+            if wrapped[:1] != PLAIN:
+                raise Damaged(f"a {kind} begins with an unknown byte; restore it from a backup")
+            return wrapped[1:]
+        if wrapped[:1] != SEALED:
+            raise _bare(kind)
+        return self._seal.open(self._place, kind, seq, bound, wrapped[1:])
+
+
+def _bare(kind: str) -> Damaged:
+    return Damaged(f"a {kind} of a sealed session is in the clear; it was put there, restore a backup")
+
+
+def _is_blank(stored: bytes) -> bool:
+    """Whether a checkpoint's payload went with content that was destroyed: that it is empty needs no sealing."""
+    try:
+        return stored[:1] != SEALED and (not stored or inflate(stored) == b"")
+    except Damaged:
+        return False
 
 
 def _or_empty(stored: bytes) -> bytes:

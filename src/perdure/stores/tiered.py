@@ -29,6 +29,7 @@ from perdure.ports.store import (
     Snapshot,
     Store,
     Stored,
+    Wrapping,
 )
 from perdure.stores.matching import place
 
@@ -190,8 +191,8 @@ class TieredStore:
     async def arm(self, session: SessionId, due_at: int | None) -> None:
         await (await self._at(session)).arm(session, due_at)
 
-    async def freeze(self, session: SessionId, cold: str, *, expected: bytes) -> None:
-        await (await self._at(session)).freeze(session, cold, expected=expected)
+    async def freeze(self, session: SessionId, cold: str, *, expected: bytes, anchor: int = 0) -> None:
+        await (await self._at(session)).freeze(session, cold, expected=expected, anchor=anchor)
 
     async def thaw(
         self,
@@ -199,8 +200,13 @@ class TieredStore:
         records: Iterable[Stored],
         checkpoints: Sequence[Checkpoint] = (),
         snapshot: Snapshot | None = None,
+        *,
+        expected: str | None = None,
     ) -> None:
-        await (await self._at(session)).thaw(session, records, checkpoints, snapshot)
+        await (await self._at(session)).thaw(session, records, checkpoints, snapshot, expected=expected)
+
+    async def wrapping(self, session: SessionId) -> Wrapping:
+        return await (await self._at(session)).wrapping(session)
 
     # ── all sessions ──
 

@@ -17,6 +17,7 @@ from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
 from perdure.core.tiers import Tier
+from perdure.ports.seal import CLEAR, Place, Seal
 from perdure.ports.store import (
     Change,
     Commit,
@@ -30,27 +31,39 @@ from perdure.ports.store import (
     Segment,
     Snapshot,
     Stored,
+    Wrapping,
 )
+from perdure.stores.blobs import PackedBlobs
 from perdure.stores.feed import Feed
+from perdure.stores.holding import Holding
 from perdure.stores.matching import matches, place, speaks_of
+from perdure.stores.packing import Packing, PlaceWrapping
 from perdure.stores.refusals import moved_on, refuse_doubles
-from perdure.stores.shelf import Shelf, head_of, own_row
+from perdure.stores.shelf import Shelf, head_of
+from perdure.stores.volatile_blobs import VolatileBlobs
 
 Scope = tuple[str, SessionId | None, str]
 
 
 class VolatileStore:
-    """A `Store` in RAM, safe to share between tasks and threads. What each method promises, the Protocol says."""
+    """A `Store` in RAM, safe to share between tasks and threads. What each method promises, the Protocol says.
+
+    With a seal, even what is in RAM is kept as a disk would see it.
+    """
 
     tiers: tuple[Tier, ...] = (Tier.L0,)
 
-    def __init__(self) -> None:
+    def __init__(self, seal: Seal = CLEAR) -> None:
+        seal.join(None)
+        self._packing = Packing(seal)
         self._lock = Lock()
         self._closed = False
         self._shelves: dict[SessionId, Shelf] = {}
         self._keys: dict[Scope, Remembered] = {}
         self._accounts: dict[str, Account] = {}
         self._feed = Feed()
+        self._blobs = VolatileBlobs(self._open, self._shelves, self._packing)
+        self.blobs = PackedBlobs(self._blobs, self._packing)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -65,6 +78,10 @@ class VolatileStore:
         if found is None:
             raise NotFound(f"there is no session {session}; create it first", session=session)
         return found
+
+    def _holding(self, row: Row) -> Holding:
+        """How content of a new session is held."""
+        return Holding(self._packing, Place(row.tenant, raw(row.session), self._packing.seal.fresh()))
 
     # ── appending ────────────────────────────────────────────────────────────────────────────────
 
@@ -83,8 +100,9 @@ class VolatileStore:
         """Refuse what does not fit; a repeated key is answered before anything else is asked."""
         refuse_doubles(commits)
         for commit in commits:
-            if commit.key is not None and (remembered := self._keys.get(_scope(commit.key))):
+            if commit.key is not None and (remembered := self._remembered(commit.key)):
                 raise KeyTaken(remembered)
+        self._blobs.refuse_missing(commits)
         arriving = {commit.row.session for commit in commits if commit.creates}
         for commit in commits:
             name = commit.row.session
@@ -110,7 +128,7 @@ class VolatileStore:
     def _apply(self, commit: Commit) -> None:
         name, record = commit.row.session, commit.record
         if commit.creates:
-            self._shelves[name] = Shelf(head_of(commit))
+            self._shelves[name] = Shelf(self._holding(commit.row), head_of(commit))
         self._shelves[name].apply(commit)
         if commit.rewrites:
             since = min(rewritten.first for rewritten in commit.rewrites)
@@ -122,8 +140,9 @@ class VolatileStore:
         if commit.snapshot is not None:
             self._shelves[name].save(commit.snapshot)
         if commit.key is not None:
-            self._keys[_scope(commit.key)] = Remembered(
-                fingerprint=commit.key.fingerprint, session=name, first=record.first, last=record.last
+            fingerprint = self._packing.fingerprint(commit.key.fingerprint)
+            self._keys[self._scope(commit.key)] = Remembered(
+                fingerprint=fingerprint, session=name, first=record.first, last=record.last
             )
         kinds = tuple(entry.kind for entry in record.entries)
         self._feed.tell(name, record.at, first=record.first, last=record.last, kinds=kinds)
@@ -187,7 +206,7 @@ class VolatileStore:
         with self._open():
             if name in self._shelves:
                 raise AlreadyExists(f"session {name} exists already; choose another id", session=name)
-            self._shelves[name] = shelf = Shelf(head, brought)
+            self._shelves[name] = shelf = Shelf(self._holding(head.row), head, brought)
             if snapshot is not None:
                 shelf.save(snapshot)
             for record in (stored.record for stored in brought):
@@ -229,7 +248,10 @@ class VolatileStore:
                     session=session,
                     dependents=others,
                 )
+            doomed = [] if shelf.place.salt is None else [shelf.place.salt]
+            self._packing.seal.condemn(doomed)
             del self._shelves[session]
+            self._packing.seal.destroy(doomed)
             for move in accounts:
                 self._accounts[move.account] = budget.apply(self._accounts.get(move.account) or Account(), move)
             kept = self._keys.items()
@@ -240,10 +262,10 @@ class VolatileStore:
         news.deliver(None)
         return True
 
-    async def freeze(self, session: SessionId, cold: str, *, expected: bytes) -> None:
+    async def freeze(self, session: SessionId, cold: str, *, expected: bytes, anchor: int = 0) -> None:
         with self._open():
             shelf = self._shelf(session)
-            if shelf.head.row.digest != expected:
+            if (shelf.head.row.digest, shelf.head.anchor_version) != (expected, anchor):
                 raise moved_on(session)
             shelf.freeze(cold)
             self._feed.forget(session)
@@ -254,12 +276,18 @@ class VolatileStore:
         records: Iterable[Stored],
         checkpoints: Sequence[Checkpoint] = (),
         snapshot: Snapshot | None = None,
+        *,
+        expected: str | None = None,
     ) -> None:
         brought = list(records)
         with self._open():
             shelf = self._shelf(session)
-            if shelf.head.row.cold is not None:
+            if shelf.head.row.cold is not None and expected in (None, shelf.head.row.cold):
                 shelf.thaw(brought, checkpoints, snapshot)
+
+    async def wrapping(self, session: SessionId) -> Wrapping:
+        with self._open():
+            return PlaceWrapping(self._packing.seal, self._shelf(session).place)
 
     # ── all sessions ─────────────────────────────────────────────────────────────────────────────
 
@@ -268,7 +296,7 @@ class VolatileStore:
             rows = self._matching(query)
         rows.sort(key=lambda row: place(row, query), reverse=True)
         older = [row for row in rows if query.after is None or place(row, query) < query.after]
-        return tuple(own_row(row) for row in older[: query.limit])
+        return tuple(older[: query.limit])
 
     async def count(self, query: Query) -> int:
         with self._open():
@@ -276,11 +304,15 @@ class VolatileStore:
 
     def _matching(self, query: Query) -> list[Row]:
         return [
-            shelf.head.row
-            for shelf in self._shelves.values()
-            if matches(shelf.head.row, query)
-            and (query.text is None or speaks_of((stored.record for stored in shelf.records), query.text))
+            row
+            for row, shelf in ((shelf.row(), shelf) for shelf in self._shelves.values())
+            if matches(row, query) and (query.text is None or speaks_of(shelf.all(), query.text))
         ]
+
+    async def salts(self, after: SessionId | None, limit: int) -> tuple[tuple[SessionId, bytes | None], ...]:
+        with self._open():
+            following = sorted(name for name in self._shelves if after is None or name > after)[:limit]
+            return tuple((name, self._shelves[name].place.salt) for name in following)
 
     async def claim(self, tenant: str | None, now: int, until: int, limit: int) -> tuple[Row, ...]:
         with self._open():
@@ -294,7 +326,7 @@ class VolatileStore:
             due.sort(key=lambda shelf: (shelf.head.row.due_at, shelf.head.row.session))
             for shelf in due[:limit]:
                 shelf.arm(until)
-            return tuple(shelf.shown().row for shelf in due[:limit])
+            return tuple(shelf.row() for shelf in due[:limit])
 
     async def arm(self, session: SessionId, due_at: int | None) -> None:
         with self._open():
@@ -315,7 +347,16 @@ class VolatileStore:
 
     async def remembered(self, use: KeyUse) -> Remembered | None:
         with self._open():
-            return self._keys.get(_scope(use))
+            return self._remembered(use)
+
+    def _remembered(self, use: KeyUse) -> Remembered | None:
+        found = self._keys.get(self._scope(use))
+        if found is not None and found.fingerprint == self._packing.fingerprint(use.fingerprint):
+            return replace(found, fingerprint=use.fingerprint)
+        return found
+
+    def _scope(self, use: KeyUse) -> Scope:
+        return (use.principal, use.session, self._packing.key(use.principal, use.key))
 
     async def account(self, account: str) -> Account | None:
         with self._open():
@@ -354,7 +395,4 @@ class VolatileStore:
             self._closed = True
             news = self._feed.turn_page()
         news.deliver(None)
-
-
-def _scope(use: KeyUse) -> Scope:
-    return (use.principal, use.session, use.key)
+        self._packing.seal.close()

@@ -1,6 +1,7 @@
 """For people who write their own store: the contract it must keep, a clock that stands still, and valid commits.
 
-`StoreContract` needs pytest and pytest-asyncio; nothing else here does, so it is loaded only when it is named.
+`StoreContract` and `BlobContract` need pytest and pytest-asyncio; nothing else here does, so they are loaded only when
+they are named.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,14 @@ from perdure.testing.ambient import FixedAmbient
 from perdure.testing.building import Builder, Made
 
 if TYPE_CHECKING:
-    from perdure.testing.contract import StoreContract
+    from perdure.testing.contract import BlobContract, StoreContract
 
-__all__ = ["Builder", "FixedAmbient", "Made", "StoreContract"]
+__all__ = ["BlobContract", "Builder", "FixedAmbient", "Made", "StoreContract"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the contract, with pytest's detailed assertions when it is the first to."""
-    if name != "StoreContract":
+    """Load the contracts, with pytest's detailed assertions when it is the first to."""
+    if name not in ("BlobContract", "StoreContract"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import sys
 
@@ -24,6 +25,6 @@ def __getattr__(name: str) -> Any:
 
     if f"{__name__}.contract" not in sys.modules:
         pytest.register_assert_rewrite(f"{__name__}.contract")
-    from perdure.testing.contract import StoreContract
+    from perdure.testing import contract
 
-    return StoreContract
+    return getattr(contract, name)

@@ -102,6 +102,7 @@ EVERY_COMMAND: list[do.Command] = [
     do.Append(drafts=(Draft(Message(role="user")),)),
     do.Configure(title="x"),
     do.MoveTo(event="suspend"),
+    do.Wake(),
     do.SetVars(document={}),
     do.WriteScratchpad(content=""),
     do.Reserve(reservation="r", amount=1),
@@ -115,6 +116,8 @@ EVERY_COMMAND: list[do.Command] = [
     do.Redact(versions=(1,)),
     do.Renew(expires_at=NOON + 1),
     do.NoteCompensation(index=0, name="x"),
+    do.CleanUp(step="flush", since=NOON),
+    do.NoteEnded(other="s"),
 ]
 
 

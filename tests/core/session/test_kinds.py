@@ -20,7 +20,8 @@ DESIGNED = """
     turn_finished turn_interrupted turn_rolled_back vars_patched scratchpad_written checkpoint_taken checkpoint_pinned
     checkpoint_expired compacted reserved settled overrun spawned child_finished steered followed_up outcome_known
     linked shared merged conflict_found retrieval verification_result repair exit_criterion compensation_registered
-    compensated feedback redacted agent_joined agent_paused agent_resumed room_message delegation round
+    compensated cleaned cleanup_failed other_ended feedback redacted agent_joined agent_paused agent_resumed
+    room_message delegation round
 """.split()
 
 

@@ -122,7 +122,7 @@ def test_all_but_checkpoint_branches_are_single_level() -> None:
 
 def test_renewing_and_moving_house_change_just_that() -> None:
     part = evolve(evolve(Origin(owner="ana"), event_of(Renewed(expires_at=9))), event_of(Relocated(node="n2")))
-    assert part == Origin(owner="ana", expires_at=9, node="n2")
+    assert part == Origin(owner="ana", expires_at=9, renewed_at=NOON, node="n2")
 
 
 def test_other_events_leave_the_origin_alone() -> None:

@@ -1,12 +1,14 @@
 """What may be asked of a session. Commands are imperatives; deciding turns them into events or refuses."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from perdure.core.session.checkpoints import Trigger
 from perdure.core.session.event import Draft
 from perdure.core.session.origin import Config, Isolation, Lineage
+from perdure.core.session.quality import Retrieval
+from perdure.core.session.tools import ToolBound
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +59,14 @@ class MoveTo(Command, frozen=True, kw_only=True, omit_defaults=True):
 
     event: str
     reason: str = ""
+
+
+class Wake(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Resume a suspended session, or go on resuming it, with what was found out about its tools and its evidence."""
+
+    event: ClassVar[str] = "resume"
+    tools: tuple[ToolBound, ...] = ()
+    retrievals: tuple[Retrieval, ...] = ()
 
 
 class SetVars(Command, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,17 +149,50 @@ class MergeIn(Command, frozen=True, kw_only=True, omit_defaults=True):
     summary: str | None = None
 
 
+class Mask(msgspec.Struct, frozen=True, kw_only=True):
+    """What vars and scratchpads shall read like once content was destroyed: `bare` is what that leaves of vars. Made
+    from the state at `version`, and good for no other.
+    """
+
+    version: int
+    bare: dict[str, Any] = {}
+    document: dict[str, Any] = {}
+    pads: dict[str, str] = {}
+
+
 class Redact(Command, frozen=True, kw_only=True, omit_defaults=True):
-    """Note that these versions lost their content."""
+    """Note that these versions lost their content, and write what is left of vars and scratchpads anew."""
 
     versions: tuple[int, ...]
     reason: str = ""
+    mask: Mask | None = None
 
 
 class Renew(Command, frozen=True, kw_only=True, omit_defaults=True):
     """Let the session live longer."""
 
     expires_at: int
+
+
+class CleanUp(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Do a step of the clean-up that the core knows, or note one that was done, failed or was given up, in the stay
+    that began at `since`.
+    """
+
+    step: str
+    since: int
+    hook: str = ""
+    error: str | None = None
+    failed: bool = False
+    counts: dict[str, int] = {}
+
+
+class NoteEnded(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Note that time ended another session, which had spent so much."""
+
+    other: str
+    reason: str = ""
+    spent: int = 0
 
 
 class NoteCompensation(Command, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,8 +9,19 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import Invalid, TooLarge
-from perdure.core.session import budget, checkpoints, codec, lifecycle, scratchpad, tools, turns
+from perdure.core.errors import GuardFailed, Invalid, TooLarge
+from perdure.core.session import (
+    budget,
+    checkpoints,
+    cleanup,
+    codec,
+    lifecycle,
+    quality,
+    scratchpad,
+    timeouts,
+    tools,
+    turns,
+)
 from perdure.core.session import commands as do
 from perdure.core.session import vars as variables
 from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned, Trigger
@@ -26,7 +37,16 @@ from perdure.core.session.turns import Message, TurnRolledBack
 MAX_EVENTS: Final = 4096
 ALWAYS_WELCOME: Final = frozenset({Feedback.kind, Linked.kind})
 """Kinds that even an ended session takes."""
-HOUSEKEEPING: Final = frozenset({CheckpointPinned.kind, CheckpointExpired.kind, Redacted.kind})
+HOUSEKEEPING: Final = frozenset(
+    {
+        CheckpointPinned.kind,
+        CheckpointExpired.kind,
+        Redacted.kind,
+        cleanup.Cleaned.kind,
+        cleanup.CleanupFailed.kind,
+        cleanup.OtherEnded.kind,
+    }
+)
 """Kinds that call for no checkpoint: it would stand on one that goes, or hold content that is being destroyed."""
 
 
@@ -66,7 +86,7 @@ def with_automatic_checkpoints(state: State, decided: Decided, at: int) -> Decid
     if policy is None:
         return decided
     kinds = {item.payload.kind for item in decided if isinstance(item, Draft)}
-    if kinds <= HOUSEKEEPING or any(isinstance(item, Wish) for item in decided):
+    if kinds <= HOUSEKEEPING or Redacted.kind in kinds or any(isinstance(item, Wish) for item in decided):
         return decided
     if policy.pre_mutation and any(isinstance(item, Draft) and item.payload.mutates for item in decided):
         return (Wish(trigger=Trigger.PRE_MUTATION), *decided)
@@ -75,6 +95,7 @@ def with_automatic_checkpoints(state: State, decided: Decided, at: int) -> Decid
 
 
 def _create(state: State, command: do.Create, facts: Facts) -> Decided:
+    timeouts.admit(command.config)
     decided: list[Draft | Wish] = [
         draft(
             Created(
@@ -140,6 +161,7 @@ def _admit(state: State, payload: Payload, awake: bool) -> None:
 
 
 _ADMIT: Final[dict[type[Payload], Callable[[Any], object]]] = {
+    quality.Retrieval: quality.admit,
     tools.ToolBound: tools.admit,
     scratchpad.ScratchpadWritten: lambda payload: scratchpad.write(payload.content),
 }
@@ -147,6 +169,7 @@ _ADMIT: Final[dict[type[Payload], Callable[[Any], object]]] = {
 
 def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
     _not_ended(state)
+    timeouts.admit(command.config)
     config = command.config
     if config is not None and command.fields is not None:
         config = override(state.origin.config, config, command.fields)
@@ -189,6 +212,15 @@ def _move(state: State, command: do.MoveTo, facts: Facts) -> Decided:
     if Effect.CHECKPOINT in effects:
         decided.append(Wish(trigger=Trigger.LIFECYCLE, label=command.event))
     return (*decided, draft(moved))
+
+
+def _wake(state: State, command: do.Wake, facts: Facts) -> Decided:
+    """A turn that a crash left open is closed first. A session found RESUMED, by a crash in waking, moves no more."""
+    decided: list[Draft | Wish] = [*_interruption(state, "crash")]
+    if state.phase is not Phase.RESUMED:
+        moved = lifecycle.decide_move(state.life, command.event, MoveFacts(consistent=facts.consistent))
+        decided.append(draft(moved))
+    return (*decided, *[draft(item) for item in (*command.tools, *command.retrievals)])
 
 
 def _interruption(state: State, reason: str, text: str = "") -> Iterator[Draft]:
@@ -267,9 +299,25 @@ def _merge(state: State, command: do.MergeIn, facts: Facts) -> Decided:
 
 
 def _redact(state: State, command: do.Redact, facts: Facts) -> Decided:
-    if not command.versions:
+    if not command.versions and command.mask is None:
         raise Invalid("name the versions to redact")
-    return (draft(Redacted(versions=command.versions, reason=command.reason)),)
+    redacted = draft(Redacted(versions=command.versions, reason=command.reason))
+    return (redacted, *_masked(state, command.mask)) if command.mask is not None else (redacted,)
+
+
+def _masked(state: State, mask: do.Mask) -> Iterator[Draft]:
+    if state.version != mask.version:
+        raise GuardFailed(
+            f"session {state.session} changed since it was looked through; look again",
+            session=state.session,
+            reason="changed",
+        )
+    bare = variables.Vars(document=mask.bare, schema=state.vars.schema, schema_version=state.vars.schema_version)
+    change = variables.change(bare, mask.document)
+    if change is not None:
+        yield draft(change)
+    for agent, content in mask.pads.items():
+        yield Draft(scratchpad.write(content), agent=agent or None)
 
 
 def _renew(state: State, command: do.Renew, facts: Facts) -> Decided:
@@ -281,6 +329,27 @@ def _renew(state: State, command: do.Renew, facts: Facts) -> Decided:
 
 def _note_compensation(state: State, command: do.NoteCompensation, facts: Facts) -> Decided:
     return (draft(lifecycle.Compensated(name=command.name, index=command.index, error=command.error)),)
+
+
+def _clean_up(state: State, command: do.CleanUp, facts: Facts) -> Decided:
+    cleanup.admit(state.life, state.session, command.since, state.version)
+    if cleanup.done(state.life, command.step, command.hook):
+        return ()
+    error = command.error
+    if command.failed:
+        known = cleanup.named(command.step, command.hook) in state.life.cleanup
+        failure = cleanup.CleanupFailed(step=command.step, hook=command.hook, error=error)
+        return () if known else (draft(failure),)
+    noted = draft(cleanup.Cleaned(step=command.step, hook=command.hook, error=error, counts=command.counts))
+    if not command.hook and command.step == cleanup.Step.FLUSH.value:
+        return (Wish(trigger=Trigger.LIFECYCLE, label="cleanup"), noted)
+    if not command.hook and command.step == cleanup.Step.RELEASE.value:
+        return (*[draft(item) for item in cleanup.released(state.tools)], noted)
+    return (noted,)
+
+
+def _note_ended(state: State, command: do.NoteEnded, facts: Facts) -> Decided:
+    return (draft(cleanup.told(state.children.open, command.other, command.reason, command.spent)),)
 
 
 def _not_ended(state: State) -> None:
@@ -306,6 +375,7 @@ _RULES: Final[dict[type[do.Command], Any]] = {
     do.Append: _append,
     do.Configure: _configure,
     do.MoveTo: _move,
+    do.Wake: _wake,
     do.SetVars: _set_vars,
     do.WriteScratchpad: _scratchpad,
     do.Reserve: _reserve,
@@ -319,4 +389,6 @@ _RULES: Final[dict[type[do.Command], Any]] = {
     do.Redact: _redact,
     do.Renew: _renew,
     do.NoteCompensation: _note_compensation,
+    do.CleanUp: _clean_up,
+    do.NoteEnded: _note_ended,
 }

@@ -159,8 +159,20 @@ class Compensation(msgspec.Struct, frozen=True, omit_defaults=True):
     done: bool = False
 
 
+class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far one step of a clean-up has come: done, or failed for the first time at `at` and tried again since."""
+
+    at: int = 0
+    done: bool = False
+    error: str | None = None
+
+
 class Life(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The part of the state this module keeps. `spent` is µs per finished stay in a phase."""
+    """The part of the state this module keeps. `spent` is µs per finished stay in a phase.
+
+    `cleanup` is what was noted of the clean-up in this stay, `heard_at` the last interaction outside of turns; it is
+    kept only where the session's own configuration speaks of time-outs.
+    """
 
     phase: Phase = Phase.INIT
     since: int = 0
@@ -169,6 +181,8 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     compensations: tuple[Compensation, ...] = ()
     criteria: dict[str, bool] = {}
+    cleanup: dict[str, Noted] = {}
+    heard_at: int = 0
 
 
 def allowed(phase: Phase) -> tuple[str, ...]:
@@ -227,6 +241,8 @@ def evolve(part: Life, event: Event) -> Life:
         case Moved(to=Phase() as to):
             name = part.phase.value
             stay = max(0, event.at - part.since)
+            if part.cleanup and to not in TERMINAL:  # it goes on: whatever ends it later cleans up anew
+                part = msgspec.structs.replace(part, cleanup={})
             return msgspec.structs.replace(
                 part,
                 phase=to,

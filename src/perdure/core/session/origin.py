@@ -56,17 +56,22 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All off unless asked for; seconds."""
+    """All off unless asked for; seconds, and 0 switches a deployment's default off. With `background`, results that
+    come in by themselves (of tools, retrievals, children) count as interactions too.
+    """
 
     idle: int | None = None
     absolute: int | None = None
     max_active: int | None = None
     grace: int | None = None
     expiry: int | None = None
+    background: bool = False
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a session runs with. Money is integer micro-dollars."""
+    """What a session runs with. Money is integer micro-dollars. `scrub` says what is destroyed when time ends the
+    session: pii, credentials or all.
+    """
 
     model: str | None = None
     system_prompt: str | None = None
@@ -78,6 +83,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     timeouts: Timeouts | None = None
     checkpoints: CheckpointPolicy | None = None
     replay_depth: int | None = None
+    scrub: str | None = None
     criticality: str | None = None
     extra: dict[str, Any] = {}
 
@@ -151,6 +157,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: int = 0
     expires_at: int | None = None
     node: str = ""
+    renewed_at: int = 0
 
 
 def evolve(part: Origin, event: Event) -> Origin:
@@ -179,7 +186,7 @@ def evolve(part: Origin, event: Event) -> Origin:
             }
             return msgspec.structs.replace(part, **changes)
         case Renewed():
-            return msgspec.structs.replace(part, expires_at=data.expires_at)
+            return msgspec.structs.replace(part, expires_at=data.expires_at, renewed_at=event.at)
         case Relocated():
             return msgspec.structs.replace(part, node=data.node)
         case _:

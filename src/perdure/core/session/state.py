@@ -14,6 +14,7 @@ from perdure.core.session import (
     budget,
     checkpoints,
     children,
+    cleanup,
     codec,
     lifecycle,
     links,
@@ -81,6 +82,7 @@ BLANK: Final = State()
 _ASPECTS: Final[tuple[tuple[str, Any], ...]] = (
     ("origin", origin),
     ("life", lifecycle),
+    ("life", cleanup),
     ("turns", turns),
     ("vars", vars),
     ("scratchpads", scratchpad),
@@ -106,6 +108,12 @@ def _steps() -> dict[str, tuple[str, Callable[[Any, Event], Any]]]:
 
 _STEPS: Final = _steps()
 _MUTATING: Final = frozenset(item.kind for _, aspect in _ASPECTS for item in payloads_of(aspect) if item.mutates)
+_HEARD: Final = frozenset(
+    {agents.RoomMessage.kind, steering.Steered.kind, steering.FollowedUp.kind, steering.Feedback.kind}
+)
+"""Interactions outside of turns; those inside, the turns keep themselves."""
+_BACKGROUND: Final = frozenset({turns.ToolFinished.kind, quality.Retrieval.kind, children.ChildFinished.kind})
+_COUNTED: Final = _MUTATING | _HEARD | _BACKGROUND
 
 
 def evolve(state: State, event: Event) -> State:
@@ -126,23 +134,30 @@ def fold(state: State, events: Iterable[Event]) -> State:
             field, step = found
             part = changed.get(field)
             changed[field] = step(getattr(state, field) if part is None else part, event)
-            if kind in _MUTATING:
-                _count_mutation(state, changed, event.at)
+            if kind in _COUNTED:
+                _count(state, changed, kind, event.at)
     return msgspec.structs.replace(state, version=version, **changed)
 
 
-def _count_mutation(state: State, changed: dict[str, Any], at: int) -> None:
-    """Keep the rate of mutations, if the session's checkpoints adapt to it."""
-    config = changed.get("origin", state.origin).config
-    if config is not None and config.checkpoints is not None and config.checkpoints.adaptive is not None:
+def _count(state: State, changed: dict[str, Any], kind: str, at: int) -> None:
+    """Keep the rate of mutations, if the session's checkpoints adapt to it, and the time of the last interaction
+    outside of turns, if its configuration speaks of time-outs.
+    """
+    config: Config | None = changed.get("origin", state.origin).config
+    if config is None:
+        return
+    if kind in _MUTATING and config.checkpoints is not None and config.checkpoints.adaptive is not None:
         changed["checkpoints"] = checkpoints.count_mutation(changed.get("checkpoints", state.checkpoints), at)
+    limits = config.timeouts
+    if limits is not None and (kind in _HEARD or (limits.background and kind in _BACKGROUND)):
+        changed["life"] = msgspec.structs.replace(changed.get("life", state.life), heard_at=at)
 
 
 def _begin(state: State, event: Event) -> State:
     """A session starts: from nothing, or as a branch from the state of its prefix.
 
-    A branch keeps context (turn count, scratchpads, tools, agents) and, unless it is single-level, `vars`; it
-    starts a life, a budget share, checkpoints and links of its own, and no turn is open in it.
+    A branch keeps context (turn count, scratchpads, tools, agents, wanted evidence) and, unless it is single-level,
+    `vars`; it starts a life, a budget share, checkpoints and links of its own, and no turn is open in it.
     """
     data = event.data
     began = origin.evolve(state.origin, event)
@@ -161,6 +176,7 @@ def _begin(state: State, event: Event) -> State:
         tools=state.tools,
         agents=state.agents,
         steering=state.steering,
+        quality=quality.inherited(state.quality),
     )
 
 

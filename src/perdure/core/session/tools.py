@@ -9,7 +9,10 @@ from perdure.core.session.event import Event, Payload
 
 
 class ToolBound(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool the session needs, and the version it is bound to; unbound while `version` is None."""
+    """A tool the session needs, and the version it is bound to; unbound while `version` is None.
+
+    With a `substitute`, that is the tool which stands in, and the version is its own. `reason` says why.
+    """
 
     kind: ClassVar[str] = "tool_bound"
     callers: ClassVar[bool] = True
@@ -18,6 +21,7 @@ class ToolBound(Payload, frozen=True, kw_only=True, omit_defaults=True):
     required: bool = False
     version: str | None = None
     substitute: str | None = None
+    reason: str = ""
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,12 +52,14 @@ def unbound(part: Tools) -> tuple[str, ...]:
     )
 
 
+def binding_of(data: ToolBound) -> Binding:
+    """The tool as it stands after this event."""
+    return Binding(constraint=data.constraint, required=data.required, version=data.version, substitute=data.substitute)
+
+
 def evolve(part: Tools, event: Event) -> Tools:
     """Fold one event into the bindings."""
     data = event.data
     if not isinstance(data, ToolBound):
         return part
-    bound = Binding(
-        constraint=data.constraint, required=data.required, version=data.version, substitute=data.substitute
-    )
-    return Tools(bindings={**part.bindings, data.name: bound})
+    return Tools(bindings={**part.bindings, data.name: binding_of(data)})

@@ -12,6 +12,13 @@ from perdure.edge.cli.lazy import LazyGroup
 COMMANDS: Final = {
     "demo": ("demo.command:demo", "Watch a session survive a crash; no key needed."),
     "sessions": ("sessions:sessions", "Look into a store and work on its sessions."),
+    "sweep": ("sweep:sweep", "See to the sessions whose time has come."),
+    "archive": ("archive:archive", "Put ended sessions away, and take them back."),
+    "backup": ("backup:backup", "Copy a store while it is in use, verified."),
+    "restore": ("restore:restore", "Bring a store back from a backup."),
+    "upgrade": ("upgrade:upgrade", "Bring a store to today's format."),
+    "blobs": ("blobs:blobs", "Keep files beside the sessions that point to them."),
+    "keys": ("keys:keys", "Look after the keys of a sealed store."),
     "doctor": ("doctor:doctor", "Check this machine and a store; say what to do."),
 }
 

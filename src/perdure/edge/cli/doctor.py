@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,10 +13,11 @@ from click.core import ParameterSource
 
 from perdure.core.errors import PerdureError
 from perdure.edge.cli import documents, exits
+from perdure.edge.cli.opening import keys_given
 from perdure.edge.cli.options import json_option, store_option
 from perdure.edge.cli.text import counted, size
 
-PACKAGES = ("msgspec", "apsw", "click", "rich")
+PACKAGES = ("msgspec", "apsw", "cryptography", "click", "rich")
 LITTLE_SPACE = 200_000_000
 
 
@@ -85,12 +87,15 @@ def _version(package: str) -> str:
 
 
 def _trial() -> Iterator[Finding]:
-    """Make a store, write to it and check it: that tries SQLite, the codec and compression at once."""
+    """Make a store, write to it and check it: that tries SQLite, the codec, compression and sealing at once."""
     import perdure
 
     with tempfile.TemporaryDirectory(prefix="perdure-doctor-") as folder:
         try:
-            with perdure.open(os.path.join(folder, "trial.db")) as db:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that a key was made: the trial takes it along
+                opened = perdure.open(os.path.join(folder, "trial.db"))
+            with opened as db:
                 db.create("trial").append(perdure.events.Message(role="user", content="Is anyone there? " * 20))
                 engine, whole = db.inspect(), db.verify().ok
         except PerdureError as error:
@@ -145,7 +150,7 @@ def _store(path: str) -> Iterator[Finding]:
         yield Finding("fail" if asked else "warn", "store", f"there is none at {path}", advice)
         return
     try:
-        with perdure.open(path, read_only=True) as db:
+        with perdure.open(path, read_only=True, **keys_given()) as db:
             facts, waiting = db.inspect(), db.count(open_turn=True)
     except PerdureError as error:
         yield Finding("fail", "store", error.message, "nothing was changed")

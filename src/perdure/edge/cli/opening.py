@@ -2,15 +2,19 @@
 
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 from perdure.core.errors import Invalid, NotAStore, NotFound
 
 if TYPE_CHECKING:
     from perdure import Perdure, Session
 
+COLD: Final = "PERDURE_COLD"
 LATEST: Final = "latest"
 _PAGE: Final = 1000
 _SHOWN: Final = 10
@@ -19,14 +23,27 @@ _BEGINNING: Final = re.compile(r"[0-9a-f-]+")
 
 
 @contextmanager
-def opened(path: str, *, read_only: bool, create: bool = False) -> "Iterator[Perdure]":
+def opened(path: str, *, read_only: bool, create: bool = False, **options: Any) -> "Iterator[Perdure]":
     """The store at a path, closed afterwards; `NotAStore` when there is none and none may be made."""
     import perdure
 
     if not create and not os.path.isfile(path):
         raise NotAStore(f"no store at {path}; name one with --store or PERDURE_STORE", path=path)
-    with perdure.open(path, read_only=read_only) as db:
+    options.setdefault("cold", os.environ.get(COLD) or None)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        db = perdure.open(path, read_only=read_only, **keys_given(), **options)
+    for item in heard:
+        click.echo(f"note: {item.message}", err=True)
+    with db:
         yield db
+
+
+def keys_given() -> dict[str, Any]:
+    """What --key-file and --vault say, as `perdure.open` takes it."""
+    context = click.get_current_context(silent=True)
+    found = {} if context is None else context.meta
+    return {"key": found.get("perdure.key_file"), "vault": found.get("perdure.vault")}
 
 
 def session_of(db: "Perdure", name: str) -> "Session":

@@ -14,8 +14,21 @@ _INFINITE: Final = (float("inf"), float("-inf"))
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
+def keys_option(command: F) -> F:
+    """`--key-file PATH` and `--vault PATH`: where the keys of a sealed store are."""
+    for name, where in (
+        ("--vault", "The vault of a sealed store."),
+        ("--key-file", "The master key of a sealed store."),
+    ):
+        command = click.option(
+            name, metavar="PATH", expose_value=False, callback=_remember, help=f"{where}  [default: beside the store]"
+        )(command)
+    return command
+
+
 def store_option(command: F) -> F:
-    """`--store PATH`, else $PERDURE_STORE, else ./perdure.db."""
+    """`--store PATH`, else $PERDURE_STORE, else ./perdure.db; and where the keys of a sealed one are."""
+    command = keys_option(command)
     return click.option(
         "--store",
         envvar="PERDURE_STORE",
@@ -24,6 +37,34 @@ def store_option(command: F) -> F:
         show_envvar=True,
         metavar="PATH",
         help="The store file.",
+    )(command)
+
+
+def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    """Most commands only hand it on: `perdure.edge.cli.opening` looks for it in the context."""
+    if value is not None:
+        ctx.meta[f"perdure.{option.name}"] = value
+
+
+def cold_option(command: F) -> F:
+    """`--cold PLACE`, else $PERDURE_COLD, else none."""
+    return click.option(
+        "--cold",
+        envvar="PERDURE_COLD",
+        show_envvar=True,
+        metavar="PLACE",
+        help="Where archived sessions lie: a folder, or s3://bucket/prefix.",
+    )(command)
+
+
+def verify_option(command: F) -> F:
+    """`--verify full|quick|none`."""
+    return click.option(
+        "--verify",
+        type=click.Choice(["full", "quick", "none"]),
+        default="full",
+        show_default=True,
+        help="How far to prove it: every chain, the file's structure, or not at all.",
     )(command)
 
 

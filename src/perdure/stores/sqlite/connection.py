@@ -6,7 +6,7 @@ a commit returns only after its fsync (R1); a connection never crosses a fork.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final
@@ -25,6 +25,7 @@ from perdure.core.errors import (
     StoreClosed,
     StorePoisoned,
 )
+from perdure.ports.seal import CLEAR
 from perdure.stores.sqlite import sql
 
 APPLICATION_ID: Final = 0x70657264
@@ -37,6 +38,11 @@ MAX_TRIES: Final = int(BUSY_SECONDS / LONGEST_WAIT)
 CACHE_KIB: Final = 16_384
 WAL_PAGES: Final = 1000
 FORMAT: Final = sql.migrations()[-1][0]
+SEAL: Final = "seal"
+"""The setting that holds the mark of how the store is sealed."""
+
+Joins = Callable[[str | None], str]
+"""What a seal does with a store's mark, see `perdure.ports.seal.Seal.join`."""
 
 _CLOSED_GATE: Final = Lock()
 _CLOSED_GATE.acquire()
@@ -90,10 +96,10 @@ def _sealed_off(path: str) -> bool:
     return not os.access(os.path.dirname(path), os.W_OK) and not os.path.exists(path + "-wal")
 
 
-def prepare(path: str) -> apsw.Connection:
+def prepare(path: str, join: Joins = CLEAR.join) -> apsw.Connection:
     """Make the file a perdure store of today's format, or say why it cannot be one; the connection that did it.
 
-    Safe to race with others who open the same path.
+    Safe to race with others who open the same path. A new store is born with its mark, an old one has to show it.
     """
     check_sqlite()
     refuse_folder(path)
@@ -104,7 +110,7 @@ def prepare(path: str) -> apsw.Connection:
         connection = connect(path, writable=True)
         try:
             _adopt(connection, path)
-            _migrate(connection, path)
+            _migrate(connection, path, join)
         except BaseException:
             connection.close()
             raise
@@ -113,8 +119,8 @@ def prepare(path: str) -> apsw.Connection:
     return connection
 
 
-def check(path: str) -> None:
-    """Refuse a file that is not a store of today's format, without writing to it."""
+def check(path: str, join: Joins = CLEAR.join) -> None:
+    """Refuse a file that is not a store of today's format, or sealed otherwise, without writing to it."""
     check_sqlite()
     refuse_folder(path)
     if not os.path.exists(path):
@@ -124,15 +130,50 @@ def check(path: str) -> None:
         try:
             if _pragma(connection, "application_id") != APPLICATION_ID:
                 raise not_ours(path)
-            _refuse_newer(connection, path)
+            refuse_newer(connection, path)
             if (found := _pragma(connection, "user_version")) < FORMAT:
                 raise ReadOnly(
                     f"{path} has format {found}, this perdure reads {FORMAT}; open it writable once to bring it there",
                     path=path,
                     found=found,
                 )
+            join(mark_in(connection))
         finally:
             connection.close()
+
+
+def mark(path: str) -> str | None:
+    """How the store at a path is sealed: its mark, "" when it is not, None when there is no store yet.
+
+    A file that is no store at all counts as not sealed: whoever opens it will be told what it is.
+    """
+    if not os.path.exists(path):
+        return None if os.path.isdir(os.path.dirname(path)) else ""
+    if os.path.isdir(path):
+        return ""
+    if os.path.getsize(path) == 0:
+        return None
+    try:
+        connection = connect(path, writable=False)
+    except apsw.Error:
+        return ""
+    try:
+        if _pragma(connection, "user_version"):
+            return mark_in(connection)
+        blank = not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        return None if blank and not _pragma(connection, "application_id") else ""
+    except apsw.Error:
+        return ""
+    finally:
+        connection.close()
+
+
+def mark_in(connection: sql.Asks) -> str:
+    """The mark of a store; one from before there were settings is not sealed."""
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'setting'").fetchone():
+        return ""
+    found = connection.execute(sql.QUERIES["setting"], (SEAL,)).fetchone()
+    return "" if found is None else str(found[0])
 
 
 def refuse_folder(path: str) -> None:
@@ -149,11 +190,14 @@ def _adopt(connection: apsw.Connection, path: str) -> None:
     if found or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
         raise not_ours(path)
     connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")  # it was counted in pages of another size
     connection.execute("PRAGMA journal_mode = WAL")
 
 
-def _migrate(connection: apsw.Connection, path: str) -> None:
-    _refuse_newer(connection, path)
+def _migrate(connection: apsw.Connection, path: str, join: Joins) -> None:
+    refuse_newer(connection, path)
+    if _pragma(connection, "user_version"):
+        join(mark_in(connection))
     if _pragma(connection, "user_version") == FORMAT:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -162,6 +206,10 @@ def _migrate(connection: apsw.Connection, path: str) -> None:
         for number, text in sql.migrations():
             if number > found:
                 connection.execute(text)
+        if found:
+            join(mark_in(connection))
+        else:
+            connection.execute(sql.QUERIES["save_setting"], (SEAL, join(None)))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
@@ -171,7 +219,8 @@ def _migrate(connection: apsw.Connection, path: str) -> None:
         raise
 
 
-def _refuse_newer(connection: apsw.Connection, path: str) -> None:
+def refuse_newer(connection: sql.Asks, path: str) -> None:
+    """Refuse a file of a format to come, without writing to it."""
     found = _pragma(connection, "user_version")
     if found > FORMAT:
         raise NewerStore(

@@ -25,10 +25,10 @@ def arm(tx: Transaction, session: SessionId, due_at: int | None) -> None:
     tx.execute(Q["arm"], (due_at, raw(session)))
 
 
-def freeze(tx: Transaction, session: SessionId, cold: str, expected: bytes) -> None:
+def freeze(tx: Transaction, session: SessionId, cold: str, expected: bytes, anchor: int) -> None:
     """The log lies elsewhere from now on; what is here goes."""
     no = known(tx, session)
-    tx.execute(Q["freeze"], (cold, no, expected))
+    tx.execute(Q["freeze"], (cold, no, expected, anchor))
     if tx.changes() != 1:
         raise moved_on(session)
     tx.destroys = True
@@ -42,6 +42,7 @@ def freeze(tx: Transaction, session: SessionId, cold: str, expected: bytes) -> N
 def thaw(
     tx: Transaction,
     session: SessionId,
+    expected: str | None,
     brought: Iterable[Stored],
     checkpoints: Sequence[Checkpoint],
     snapshot: Snapshot | None,
@@ -49,7 +50,8 @@ def thaw(
     """The log is back. The feed has told of it before, so its records come as copies."""
     no = known(tx, session)
     place = place_of(tx, no)
-    if tx.execute("SELECT cold FROM session WHERE no = ?", (no,)).fetchone()[0] is None:
+    cold = tx.execute("SELECT cold FROM session WHERE no = ?", (no,)).fetchone()[0]
+    if cold is None or expected not in (None, cold):
         return
     for stored in brought:
         insert_copy(tx, no, place, stored)

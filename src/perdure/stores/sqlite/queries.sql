@@ -227,7 +227,7 @@ SELECT no, session_id FROM session WHERE due_at <= ? AND tenant = coalesce(?, te
 UPDATE session SET due_at = ? WHERE session_id = ?
 
 -- name: freeze
-UPDATE session SET cold = ? WHERE no = ? AND digest = ?
+UPDATE session SET cold = ? WHERE no = ? AND digest = ? AND anchor_version = ?
 
 -- name: thaw
 UPDATE session SET cold = NULL WHERE no = ?
@@ -237,3 +237,9 @@ SELECT value FROM setting WHERE name = ?
 
 -- name: save_setting
 INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: salts
+SELECT session_id, salt FROM session WHERE session_id > ? ORDER BY session_id LIMIT ?
+
+-- name: used_salts
+SELECT salt FROM session WHERE salt IS NOT NULL UNION ALL SELECT salt FROM blob WHERE salt IS NOT NULL

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import apsw
 
-from perdure.core.errors import Damaged, Tampered
+from perdure.core.errors import Damaged, NotFound, Shredded, Tampered
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
@@ -52,6 +52,25 @@ def place(connection: Asks, session: SessionId) -> Place | None:
     """Whose content a session's is."""
     found = connection.execute(Q["place"], (raw(session),)).fetchone()
     return None if found is None else Place(*fitting(found[2:], PLACE_SHAPE))
+
+
+def known_place(connection: Asks, session: SessionId) -> Place:
+    """Whose content a session's is, or `NotFound`."""
+    found = place(connection, session)
+    if found is None:
+        raise NotFound(f"no session {session}; it was erased or never there", session=session)
+    return found
+
+
+def salts(connection: Asks, after: SessionId | None, limit: int) -> tuple[tuple[SessionId, bytes | None], ...]:
+    """Which salt each session names, in the order of their ids."""
+    found = connection.execute(Q["salts"], (b"" if after is None else raw(after), limit)).fetchall()
+    return tuple((spelled(session), salt) for session, salt in found)
+
+
+def used_salts(connection: Asks) -> frozenset[bytes]:
+    """Every salt that something in the file is sealed under."""
+    return frozenset(salt for (salt,) in connection.execute(Q["used_salts"]).fetchall())
 
 
 def run(packing: Packing, connection: Asks, source: SessionId, after: int, upto: int, limit: int, newest: bool) -> Run:
@@ -174,9 +193,12 @@ def _change(
     if session is None:
         gone, at = SessionId(text(digest)), int.from_bytes(body, "big")
         return Change(position=position, session=gone, first=0, last=last, at=at, erased=True)
-    record = packing.unpack(Place(tenant, session, salt), body, first, digest)
-    kinds = tuple(entry.kind for entry in record.entries)
     told = SessionId(text(session))
+    try:
+        record = packing.unpack(Place(tenant, session, salt), body, first, digest)
+    except Shredded:  # erased elsewhere: the feed goes on, with what the row alone can tell
+        return Change(position=position, session=told, first=first, last=last, at=0)
+    kinds = tuple(entry.kind for entry in record.entries)
     return Change(position=position, session=told, first=first, last=last, at=record.at, kinds=kinds)
 
 

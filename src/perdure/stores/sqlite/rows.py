@@ -55,10 +55,8 @@ def spelled(id: bytes) -> SessionId:
 def row_from(packing: Packing, columns: tuple[Any, ...]) -> Row:
     """A row of the session table, selected by `ROW_COLUMNS`."""
     fitting(columns, ROW_SHAPE)
-    title, labels = columns[3], columns[17]
-    if columns[18] is not None:
-        place = Place(columns[1], columns[0], columns[18])
-        title, labels = packing.card(place, title, labels, columns[19])
+    place = Place(columns[1], columns[0], columns[18])
+    title, labels = packing.card(place, columns[3], columns[17], columns[19])
     tags, metadata = labels_from(labels)
     return Row(
         session=spelled(columns[0]),

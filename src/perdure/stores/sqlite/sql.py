@@ -27,7 +27,7 @@ class Asks(Protocol):
         ...
 
 
-QUERIES: Final = _named(_load("queries.sql"))
+QUERIES: Final = _named(_load("queries.sql")) | _named(_load("blobs.sql"))
 
 
 def migrations() -> list[tuple[int, str]]:

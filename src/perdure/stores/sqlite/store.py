@@ -6,22 +6,37 @@ from typing import Any, TypeVar
 
 import apsw
 
-from perdure.core.errors import PerdureError, ReadOnly, StoreClosed
+from perdure.core.errors import CallerError, ConflictError, PerdureError, ReadOnly, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
 from perdure.core.tiers import Tier
 from perdure.ports.ambient import Ambient
 from perdure.ports.seal import CLEAR, Place, Seal
-from perdure.ports.store import Change, Commit, Head, KeyUse, Query, Remembered, Row, Run, Segment, Snapshot, Stored
-from perdure.stores.packing import Packing
+from perdure.ports.store import (
+    Change,
+    Commit,
+    Head,
+    KeyUse,
+    Query,
+    Remembered,
+    Row,
+    Run,
+    Segment,
+    Snapshot,
+    Stored,
+    Wrapping,
+)
+from perdure.stores.blobs import PackedBlobs
+from perdure.stores.packing import Packing, PlaceWrapping
 from perdure.stores.refusals import refuse_doubles
 from perdure.stores.sqlite import connection as connections
 from perdure.stores.sqlite import finding, keeping, reads, words, writes
+from perdure.stores.sqlite.blobs import SqliteBlobs
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction, Writer
-from perdure.waiting import Bell, Forking, on_fork
+from perdure.waiting import Bell, Forking, aside, on_fork, unbroken
 
 T = TypeVar("T")
 POLL_SECONDS = 0.02
@@ -42,10 +57,13 @@ class SqliteStore:
         self._read_only = read_only
         self._closed = False
         if read_only:
-            connections.check(self.path)
+            connections.check(self.path, seal.join)
             self._begin(None)
         else:
-            self._begin(connections.prepare(self.path))
+            connection = connections.prepare(self.path, seal.join)
+            with connections.translated(self.path):
+                seal.settle(lambda: reads.used_salts(connection))
+            self._begin(connection)
         on_fork(self, Forking(SqliteStore._pause, SqliteStore._go_on, SqliteStore._forked))
 
     def _begin(self, connection: apsw.Connection | None) -> None:
@@ -69,6 +87,11 @@ class SqliteStore:
         if not self._closed:
             self._begin(None)
 
+    @property
+    def blobs(self) -> PackedBlobs:
+        """Where blobs are kept."""
+        return PackedBlobs(SqliteBlobs(self._write, self._read), self._packing)
+
     async def _write(self, operation: Callable[[Transaction], T], *, guarded: bool = True) -> T:
         if self._read_only:
             raise ReadOnly(f"{self.path} was opened read-only; open it writable to change it", path=self.path)
@@ -86,6 +109,7 @@ class SqliteStore:
 
     async def append(self, commits: Sequence[Commit]) -> int:
         """Make the commits durable together."""
+        self._must_be_open()
         refuse_doubles(commits)
         packed = [await self._packed(commit) for commit in commits]
         plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
@@ -218,12 +242,25 @@ class SqliteStore:
     async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
         """Remove a session. Its salt goes as well, and with it the session in every backup."""
         salt = await self._read(lambda connection: writes.salt_of(connection, session))
-        doomed = [] if salt is None else [salt]
-        self._packing.seal.condemn(doomed)
-        gone = await self._write(lambda tx: writes.erase(tx, session, at, accounts))
-        self._packing.seal.destroy(doomed)
+        if salt is None:
+            return await self._write(lambda tx: writes.erase(tx, session, at, accounts))
+        return await unbroken(self._erase_sealed(session, at, accounts, salt))
+
+    async def _erase_sealed(self, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes) -> bool:
+        doomed, seal = [salt], self._packing.seal
+        await aside(lambda: seal.condemn(doomed))
+        try:
+            gone = await self._write(lambda tx: writes.erase_sealed(tx, session, at, accounts, salt))
+        except (CallerError, ConflictError):  # refused; after any other error the next opening sees what became of it
+            await aside(lambda: seal.spare(doomed))
+            raise
         self._places.pop(session, None)
+        await aside(lambda: seal.destroy(doomed))
         return gone
+
+    async def salts(self, after: SessionId | None, limit: int) -> tuple[tuple[SessionId, bytes | None], ...]:
+        """Which salt each session names."""
+        return await self._read(lambda connection: reads.salts(connection, after, limit))
 
     async def claim(self, tenant: str | None, now: int, until: int, limit: int) -> tuple[Row, ...]:
         """Sessions with something due."""
@@ -235,9 +272,9 @@ class SqliteStore:
         """When something is due."""
         await self._write(lambda tx: keeping.arm(tx, session, due_at))
 
-    async def freeze(self, session: SessionId, cold: str, *, expected: bytes) -> None:
+    async def freeze(self, session: SessionId, cold: str, *, expected: bytes, anchor: int = 0) -> None:
         """Forget a log that lies in cold storage."""
-        await self._write(lambda tx: keeping.freeze(tx, session, cold, expected))
+        await self._write(lambda tx: keeping.freeze(tx, session, cold, expected, anchor))
 
     async def thaw(
         self,
@@ -245,9 +282,16 @@ class SqliteStore:
         records: Iterable[Stored],
         checkpoints: Sequence[Checkpoint] = (),
         snapshot: Snapshot | None = None,
+        *,
+        expected: str | None = None,
     ) -> None:
         """Take a log back from cold storage."""
-        await self._write(lambda tx: keeping.thaw(tx, session, records, checkpoints, snapshot))
+        await self._write(lambda tx: keeping.thaw(tx, session, expected, records, checkpoints, snapshot))
+
+    async def wrapping(self, session: SessionId) -> Wrapping:
+        """How content of a session is kept outside."""
+        place = await self._read(lambda connection: reads.known_place(connection, session))
+        return PlaceWrapping(self._packing.seal, place)
 
     async def position(self) -> int:
         """The feed's latest position."""
@@ -261,7 +305,10 @@ class SqliteStore:
         """Changes as they are committed: woken by this process's own, polling for those of others."""
         while not self._closed:
             heard = self._bell.heard()
-            found = await self.changes(after, FEED_PAGE)
+            try:
+                found = await self.changes(after, FEED_PAGE)
+            except StoreClosed:
+                return
             for change in found:
                 after = change.position
                 yield change

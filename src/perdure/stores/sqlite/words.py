@@ -7,6 +7,7 @@ searches has no index at all.
 from collections.abc import Sequence
 from typing import Final
 
+from perdure.core.errors import Shredded
 from perdure.core.session import kinds
 from perdure.core.session.record import Record
 from perdure.ports.seal import Place
@@ -53,7 +54,10 @@ def catch_up(packing: Packing, tx: Asks) -> bool:
     found = tx.execute(Q["records_after"], (cursor, BATCH)).fetchall()
     for number, body, first, digest, *whose in found:
         if whose[1] is not None:
-            record = packing.unpack(Place(*whose), body, first, digest)
+            try:
+                record = packing.unpack(Place(*whose), body, first, digest)
+            except Shredded:  # erased elsewhere: there is nothing to find in it
+                continue
             tx.execute(Q["index_words"], (number, content(packing, record)))
     if found:
         tx.execute(Q["move_words_cursor"], (found[-1][0],))

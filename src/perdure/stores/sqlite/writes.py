@@ -11,9 +11,10 @@ from perdure.core.session.record import Record, both_redacted
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
 from perdure.ports.store import Commit, Head, KeyTaken, KeyUse, Remembered, Row, Segment, Snapshot, Stored
+from perdure.stores.blobs import uses_of
 from perdure.stores.packing import Packing, deflate, label_pairs
 from perdure.stores.refusals import moved_on
-from perdure.stores.sqlite import rows, words
+from perdure.stores.sqlite import blobs, rows, words
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction
@@ -28,16 +29,25 @@ Packed = tuple[Commit, Place, bytes]
 
 
 def append(tx: Transaction, commits: Sequence[Packed]) -> int:
-    """All commits, each checked first: key, version, accounts. The bodies were packed before the lock was taken."""
+    """All commits, each checked first: key, blobs, version, accounts. The bodies were packed before the lock was
+    taken.
+    """
     for commit, _, _ in commits:
         if commit.key is not None:
             _refuse_known_key(tx, commit.key)
-    for commit, place, body in commits:
+    uses = [uses_of(tx.packing, place.tenant, commit.record) for commit, place, _ in commits]
+    for pointed in uses:
+        if pointed:
+            blobs.refuse_missing(tx, pointed)
+    position = 0
+    for (commit, place, body), pointed in zip(commits, uses, strict=True):
         no = _create(tx, commit, place) if commit.creates else _advance(tx, commit, place)
         for move in commit.accounts:
             _move_account(tx, move)
-        _store_record(tx, no, commit, place, body)
-    return tx.position()
+        position = _store_record(tx, no, commit, place, body)
+        if pointed:
+            blobs.note(tx, no, pointed)
+    return position
 
 
 def _refuse_known_key(tx: Transaction, use: KeyUse) -> None:
@@ -73,6 +83,7 @@ def _create(tx: Transaction, commit: Commit, place: Place) -> int:
     _insert_labels(tx, no, row)
     if commit.anchor is not None:
         tx.execute(Q["anchor"], (*commit.anchor, no))
+        blobs.note_anchor(tx, no, place, commit.snapshot)
     return no
 
 
@@ -137,9 +148,11 @@ def stale(session: SessionId, expected: int, place: tuple[Any, ...] | None) -> N
     )
 
 
-def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: bytes) -> None:
+def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: bytes) -> int:
+    """The record and what comes with it; its position."""
     record = commit.record
     tx.execute(Q["insert_record"], (no, record.first, record.last, commit.row.digest, body))
+    position: int = tx.position()
     if commit.key is not None:
         scope = 0 if commit.key.session is None else no
         kept = tx.packing.key(commit.key.principal, commit.key.key)
@@ -158,6 +171,7 @@ def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: 
         tx.execute(Q["blank_checkpoints"], (deflate(b""), no, no, since))
     if commit.snapshot is not None:
         cache(tx, no, place, commit.snapshot)
+    return position
 
 
 def _rewrite(tx: Transaction, no: int, place: Place, record: Record) -> None:
@@ -176,6 +190,7 @@ def _replace_record(tx: Transaction, no: int, place: Place, record: Record, dige
     body = tx.packing.pack(place, record, digest)
     found = tx.execute(Q["rewrite_record"], (body, no, record.first)).fetchone()
     words.refresh(tx.packing, tx, found[0], record)
+    blobs.note_again(tx, no, place, record)
 
 
 def place_of(tx: Transaction, no: int) -> Place:
@@ -264,6 +279,7 @@ def insert_copy(tx: Transaction, no: int, place: Place, stored: Stored) -> None:
     record = stored.record
     body = tx.packing.pack(place, record, stored.digest)
     tx.execute(Q["copy_record"], (no, record.first, record.last, stored.digest, body))
+    blobs.note_again(tx, no, place, record)
 
 
 def bring(tx: Transaction, place: Place, head: Head, brought: Iterable[Stored], snapshot: Snapshot | None) -> None:
@@ -275,6 +291,7 @@ def bring(tx: Transaction, place: Place, head: Head, brought: Iterable[Stored], 
     _insert_labels(tx, no, row)
     if head.anchor_digest is not None:
         tx.execute(Q["anchor"], (head.anchor_version, head.anchor_digest, no))
+        blobs.note_anchor(tx, no, place, snapshot)
     own = raw(row.session)
     for stored in brought:
         record = stored.record
@@ -283,6 +300,7 @@ def bring(tx: Transaction, place: Place, head: Head, brought: Iterable[Stored], 
             continue
         body = tx.packing.pack(place, record, stored.digest)
         tx.execute(Q["insert_record"], (no, record.first, record.last, stored.digest, body))
+        blobs.note(tx, no, uses_of(tx.packing, place.tenant, record))
     if snapshot is not None:
         cache(tx, no, place, snapshot)
 
@@ -321,7 +339,9 @@ def prune(
     if expected is not None and (head != expected or anchor >= upto):
         raise moved_on(session)
     latest = tx.execute(Q["position"]).fetchone()[0]
-    cache(tx, no, place_of(tx, no), snapshot)
+    place = place_of(tx, no)
+    cache(tx, no, place, snapshot)
+    blobs.note_anchor(tx, no, place, snapshot)
     tx.execute(Q["anchor"], (upto, digest, no))
     tx.execute(Q["drop_segments"], (no,))
     tx.execute(Q["drop_snapshots_before"], (no, upto))
@@ -341,6 +361,13 @@ def salt_of(tx: Asks, session: SessionId) -> bytes | None:
     return None if found is None else found[4]
 
 
+def erase_sealed(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes) -> bool:
+    """The same, for a session that still has this salt: an id may be erased and used again."""
+    if salt_of(tx, session) not in (salt, None):
+        raise moved_on(session)
+    return erase(tx, session, at, accounts)
+
+
 def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove]) -> bool:
     """Everything of a session goes; a tombstone keeps the feed's positions growing."""
     no = _no(tx, session)
@@ -353,7 +380,14 @@ def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[Accou
     # The tombstone comes first: it takes a position above all that are about to go.
     tx.execute(Q["insert_tombstone"], (version, raw(session), at.to_bytes(8, "big")))
     words.forget(tx, [found[0] for found in tx.execute(Q["erase_records"], (no,)).fetchall()])
-    for name in ("drop_segments", "drop_labels", "erase_snapshots", "erase_checkpoints", "erase_keys"):
+    for name in (
+        "drop_segments",
+        "drop_labels",
+        "erase_snapshots",
+        "erase_checkpoints",
+        "erase_keys",
+        "blob_unuse_all",
+    ):
         tx.execute(Q[name], (no,))
     tx.execute(Q["erase_session"], (no,))
     for move in accounts:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.core.errors import NotFound, VersionConflict
+from perdure.core.errors import Damaged, NotFound, VersionConflict
 from perdure.ports.store import Run, Store, Stored
 from perdure.testing.building import Builder, Made, said
 from perdure.testing.contract.looking import BEYOND, everything, grow, names, put, records_of, verify
@@ -53,6 +53,29 @@ class Cold:
             await store.freeze(log[0].session, "cold://1", expected=log[0].digest)
         assert await everything(store, log[:1]) == before
 
+    async def test_a_session_that_is_pruned_otherwise_is_not_frozen(self, store: Store, make: Builder) -> None:
+        log = await written(store, make)
+        await store.prune(log[0].session, log[1].version, log[1].digest, log[1].snapshot)
+        with pytest.raises(VersionConflict):
+            await store.freeze(log[0].session, "cold://1", expected=log[-1].digest)
+        await store.freeze(log[0].session, "cold://1", expected=log[-1].digest, anchor=log[1].version)
+        assert await store.snapshots(log[0].session) == ()
+
+    async def test_what_is_wrapped_is_unwrapped_with_the_same_words(self, store: Store, make: Builder) -> None:
+        made = await put(store, make.create())
+        wrapped = (await store.wrapping(made.session)).wrap("bundle", 7, b"bound", b"content")
+        assert (await store.wrapping(made.session)).unwrap("bundle", 7, b"bound", wrapped) == b"content"
+
+    async def test_what_was_never_wrapped_is_refused(self, store: Store, make: Builder) -> None:
+        made = await put(store, make.create())
+        with pytest.raises(Damaged):
+            (await store.wrapping(made.session)).unwrap("bundle", 7, b"bound", b"\xffcontent")
+
+    async def test_nothing_is_wrapped_for_a_session_that_is_not_there(self, store: Store, make: Builder) -> None:
+        made = make.create()
+        with pytest.raises(NotFound):
+            await store.wrapping(made.session)
+
     async def test_what_is_not_there_is_neither_frozen_nor_thawed(self, store: Store, make: Builder) -> None:
         made = make.create()
         with pytest.raises(NotFound):
@@ -65,6 +88,17 @@ class Cold:
         before = await everything(store, log[:1])
         await store.thaw(log[0].session, await records_of(store, log[0]))
         assert await everything(store, log[:1]) == before
+
+    async def test_a_session_that_lies_elsewhere_is_not_thawed(self, store: Store, make: Builder) -> None:
+        log = await written(store, make)
+        kept = await freeze(store, log)
+        await store.thaw(log[0].session, iter(kept), expected="cold://2")
+        head = await store.head(log[0].session)
+        assert head is not None
+        assert head.row.cold == "cold://1"
+        assert await records_of(store, log[0]) == ()
+        await store.thaw(log[0].session, iter(kept), expected="cold://1")
+        verify(await records_of(store, log[0]), log[-1])
 
     async def test_positions_keep_growing_past_a_freeze(self, store: Store, make: Builder) -> None:
         log = await written(store, make)

@@ -43,6 +43,13 @@ class Feeding:
             assert answered == await store.position()
             assert (await store.changes(0, BEYOND))[-1].position == answered
 
+    async def test_an_append_with_a_checkpoint_answers_with_the_latest_position(
+        self, store: Store, make: Builder
+    ) -> None:
+        made = await put(store, make.create(), make.create())
+        answered = await store.append([make.append(made, make.mark()).commit])
+        assert answered == await store.position()
+
     async def test_changes_are_told_in_commit_order(self, store: Store, make: Builder) -> None:
         one, two = make.create(), make.create()
         log = [one, two, *grow(make, one, 2), *grow(make, two, 1)]

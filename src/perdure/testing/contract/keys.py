@@ -58,8 +58,11 @@ class Keys:
         made = await put(store, make.create(key=key_use("k", body=b"one")))
         with pytest.raises(KeyTaken) as taken:
             await store.append([make.create(key=key_use("k", body=b"two")).commit])
-        assert taken.value.remembered.fingerprint == key_use("k", body=b"one").fingerprint
+        assert taken.value.remembered.fingerprint != key_use("k", body=b"two").fingerprint
         assert taken.value.remembered.session == made.session
+        first = await store.remembered(key_use("k", body=b"one"))
+        assert first is not None
+        assert first.fingerprint == key_use("k", body=b"one").fingerprint
 
     async def test_a_repeated_key_changes_nothing(self, store: Store, make: Builder) -> None:
         made = await put(store, make.create(key=key_use("k")))

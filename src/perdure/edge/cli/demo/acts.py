@@ -1,5 +1,6 @@
 """The acts of the tour, in order. Each tells, does, shows, and claims only what it checks."""
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -57,7 +58,11 @@ def conversation(stage: Stage, store: str, desk: offline.Desk) -> Trip:
     stage.tell("A store is one file, and a session lives in it. The model here is a small one that knows its lines.")
     stage.code('db = perdure.open("trip.db")')
     stage.code('session = db.create("Friday in Vienna", owner="ana", vars={"city": "Vienna", "euros": 120})')
-    with perdure.open(store) as db:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a key was made: the tour has its own words for it
+        opened = perdure.open(store)
+    stage.tell("What it holds is sealed: the key lies beside it, in trip.db.master, and belongs in a safe place.")
+    with opened as db:
         session = db.create("Friday in Vienna", owner="ana", tags=["travel"], vars={"city": "Vienna", "euros": 120})
         talk(stage, session, "Find me a train to Vienna.", desk)
         turn = session.turns()[-1]

@@ -22,7 +22,7 @@ def tampering(stage: Stage, trip: Trip, folder: str) -> None:
         report = db.verify()
     stage.claim(f"the store verifies: {report.sessions} sessions, {report.events} events, every byte", report.ok)
     copy = copied(trip.store, os.path.join(folder, "copy.db"))
-    # What was said stands in the file in plain letters as a rule; where compression got at them, a digest does not.
+    # What was said stands in the file in plain letters if the store is not sealed; a digest always does.
     place = flip_one_bit(copy, [SAID.encode(), *digests])
     stage.show(output.styled(f"flipped one bit of byte {place} in a copy of the file", "yellow"))
     with perdure.open(copy, read_only=True) as db:
@@ -35,12 +35,12 @@ def tampering(stage: Stage, trip: Trip, folder: str) -> None:
 
 
 def copied(store: str, copy: str) -> str:
-    """A copy of a store at rest, its write-ahead log folded in."""
+    """A copy of a store at rest, its write-ahead log folded in, with its key and its vault."""
     import perdure
 
-    for suffix in ("", "-wal"):
+    for suffix in ("", "-wal", ".master", ".keys", ".keys-wal"):
         if os.path.exists(store + suffix):
-            shutil.copyfile(store + suffix, copy + suffix)
+            shutil.copy(store + suffix, copy + suffix)
     perdure.open(copy).close()
     return copy
 

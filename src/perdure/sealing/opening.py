@@ -1,0 +1,109 @@
+"""From what a caller gives, the environment and the places beside a store to its keyring."""
+
+import os
+import warnings
+from typing import Final
+
+from perdure.core.errors import Invalid, KeyMissing
+from perdure.ports.ambient import Ambient
+from perdure.ports.vault import Masters, Vault
+from perdure.sealing import masters as held
+from perdure.sealing.filevault import FileVault, no_vault
+from perdure.sealing.given import Given
+from perdure.sealing.keyfile import KeyFile, no_key
+from perdure.sealing.keyring import Keyring
+from perdure.sealing.keys import Keys
+
+KEY_FILE: Final = "PERDURE_KEY_FILE"
+VAULT: Final = "PERDURE_VAULT"
+KEY_SUFFIX: Final = ".master"
+VAULT_SUFFIX: Final = ".keys"
+_SERVER: Final = ("postgresql://", "postgres://")
+_LEVELS: Final = 7
+"""Frames between the warning and the call of `perdure.open` that it concerns."""
+
+
+def keyring(store: str, given: Given, ambient: Ambient, *, new: bool, read_only: bool = False) -> Keyring:
+    """The keyring of the store at a path or URL; for a new store, key and vault are made where they are not."""
+    keys = keys_of(store, given, ambient, new=new, read_only=read_only)
+    try:
+        return Keyring(keys.masters, keys.vault, ambient, read_only=read_only)
+    except BaseException:
+        keys.close()
+        raise
+
+
+def volatile_keyring(given: Given, ambient: Ambient) -> Keyring:
+    """The keyring of a store in RAM; its keys are gone with it unless they are given."""
+    from perdure.sealing.volatilevault import VolatileVault
+
+    masters = held.made_up(ambient) if given.key is None else _masters(":memory:", given, ambient, new=False)[0]
+    vault = VolatileVault(ambient) if given.vault is None else _vault(":memory:", given, ambient, True, False)
+    return Keyring(masters, vault, ambient)
+
+
+def keys_of(store: str, given: Given, ambient: Ambient, *, new: bool = False, read_only: bool = False) -> Keys:
+    """The master keys and the vault of a store, wherever they are."""
+    place = _vault_place(store, given)
+    if not new and isinstance(place, str) and not place.startswith(_SERVER) and not os.path.exists(place):
+        raise no_vault(os.path.abspath(place))  # before a missing key: whoever moved the store left both behind
+    masters, made = _masters(store, given, ambient, new=new)
+    vault = _vault(store, given, ambient, new, read_only)
+    if made is not None:
+        warnings.warn(
+            f"a new master key was made for the sealed store {store}: {made}. Without this file and the vault "
+            f"{vault.place} nothing in the store can ever be read again: back up both, apart from the store",
+            stacklevel=_LEVELS,
+        )
+    return Keys(masters, vault, ambient)
+
+
+def _masters(store: str, given: Given, ambient: Ambient, *, new: bool) -> tuple[Masters, str | None]:
+    """The master keys, and the path of the file if it was made just now. What is given comes before the environment,
+    the environment before what lies beside the store.
+    """
+    key = given.key
+    if key is None and (text := os.environ.get(held.VARIABLE)):
+        return held.from_environment(text), None
+    if key is None:
+        key = os.environ.get(KEY_FILE) or _beside(store, KEY_SUFFIX, "key", KEY_FILE)
+    if not isinstance(key, str | os.PathLike):
+        given_keys: Masters = key
+        return given_keys, None
+    path = os.path.abspath(os.fspath(key))
+    if not new:
+        if not os.path.exists(path):
+            raise no_key(path)
+        return KeyFile(path, ambient), None
+    found, made = KeyFile.make(path, ambient)
+    return found, path if made else None
+
+
+def _vault_place(store: str, given: Given) -> str | Vault:
+    if given.vault is None:
+        return os.environ.get(VAULT) or _beside(store, VAULT_SUFFIX, "vault", VAULT)
+    vault: str | Vault = os.fspath(given.vault) if isinstance(given.vault, os.PathLike) else given.vault
+    return vault
+
+
+def _vault(store: str, given: Given, ambient: Ambient, new: bool, read_only: bool) -> Vault:
+    place = _vault_place(store, given)
+    if not isinstance(place, str):
+        return place
+    if place.startswith(_SERVER):
+        try:
+            from perdure.sealing.postgresvault import PostgresVault
+        except ImportError as missing:
+            raise Invalid("a vault in PostgreSQL needs psycopg; install perdure[postgres]") from missing
+
+        return PostgresVault(place, ambient, create=new, read_only=read_only)
+    return FileVault(place, ambient, create=new, read_only=read_only)
+
+
+def _beside(store: str, suffix: str, what: str, variable: str) -> str:
+    if "://" in store or store == ":memory:":
+        raise KeyMissing(
+            f"a sealed store that is no file needs its {what} named: give {what}= or set {variable}; or make it with "
+            "seal=False, if what it holds may lie in the clear"
+        )
+    return os.path.abspath(store) + suffix

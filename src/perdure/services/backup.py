@@ -1,0 +1,103 @@
+"""Backup: a whole store copied while it is in use, and proven.
+
+A backup is written under another name and gets its own only when it is complete, durable and proven. An interrupted one
+is begun anew, since it is to hold all that was acknowledged before it was asked for. Not in it, on purpose: the vault
+with the salts, without which a sealed one cannot be read, so that destroying a session's salt erases it from every
+backup; and the bundles of archived sessions, which lie in cold storage.
+"""
+
+import msgspec
+
+from perdure.core.errors import Invalid
+from perdure.ports.backup import Copies, Facts
+from perdure.services import dumping
+from perdure.services import manifests as files
+from perdure.services.copies import Stages, Wiring, check_level, clear, refuse_existing, unseen, verified
+from perdure.services.manifests import PARTIAL, Kind, Manifest, Verified
+from perdure.waiting import aside
+
+
+class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup that was made."""
+
+    path: str
+    manifest: Manifest
+    remarks: tuple[str, ...]
+
+
+class Backups:
+    """Making copies of stores."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+
+    async def back_up(
+        self,
+        source: str,
+        target: str,
+        *,
+        portable: bool = False,
+        overwrite: bool = False,
+        verify: str = "full",
+        stages: Stages = unseen,
+    ) -> BackedUp:
+        """Copy a store into a new file while others work on it.
+
+        `AlreadyExists` when the file is there and may not be replaced; `Damaged` when the copy does not verify.
+        """
+        check_level(verify)
+        engine, target = self._wiring.engine_of(source), files.absolute(target)
+        if engine.place == target:
+            raise Invalid(f"{target} is the store itself; choose another place for its backup", path=target)
+        partial = target + PARTIAL
+        with files.claimed(partial):
+            refuse_existing(target, overwrite)
+            clear(partial)
+            made_at = self._wiring.ambient.now()
+            kind: Kind = "portable"
+            if portable or not isinstance(engine, Copies):
+                facts = await aside(lambda: dumping.dump(engine, partial, made_at, stages("dumping")))
+            else:
+                kind, copies = "file", engine
+                facts = await aside(lambda: copies.copy(partial, stages("copying")))
+            reached, remarks = await verified(self._wiring, verify, partial, source, facts, stages)
+            sha, size = await aside(lambda: files.digest_of(partial, stages("hashing")))
+            manifest = self._manifest(source, facts, kind, made_at, reached, sha, size)
+            await aside(lambda: _finish(target, manifest))
+        return BackedUp(path=target, manifest=manifest, remarks=(*remarks, *_remarks(manifest, engine.place)))
+
+    def _manifest(
+        self, source: str, facts: Facts, kind: Kind, made_at: int, reached: Verified, sha: str, size: int
+    ) -> Manifest:
+        return Manifest(
+            version=self._wiring.version,
+            engine=facts.engine,
+            kind=kind,
+            store_format=facts.format,
+            made_at=made_at,
+            position=facts.position,
+            sessions=facts.sessions,
+            records=facts.records,
+            cold=facts.cold,
+            sealed=facts.sealed,
+            keys=self._wiring.key_ids(source) if facts.sealed else (),
+            bytes=size,
+            sha256=sha,
+            verified=reached,
+        )
+
+
+def _finish(target: str, manifest: Manifest) -> None:
+    files.drafted(target, manifest)
+    clear(target + PARTIAL, keep=True)
+    files.in_place(target)
+
+
+def _remarks(manifest: Manifest, source: str) -> tuple[str, ...]:
+    """What is not in a backup and has to be kept besides."""
+    sealed = (
+        "it is sealed, and its keys are not in it: keep the vault and the master key apart from it (perdure keys "
+        f"backup FILE --store {source})"
+    )
+    cold = f"{manifest.cold} archived sessions lie in cold storage and are not in it: keep that as well"
+    return (*((sealed,) if manifest.sealed else ()), *((cold,) if manifest.cold else ()))

@@ -1,0 +1,174 @@
+"""A store in PostgreSQL backed up in the portable form, from one snapshot under writers, and brought back."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perdure
+from perdure import Perdure, errors, events
+from perdure.compose import copying, engine_of
+from perdure.sealing.given import Given
+from perdure.services.backup import BackedUp, Backups
+from perdure.services.copies import Wiring
+from perdure.services.restore import Restored, Restores
+from perdure.waiting import drive
+from tests.stores.postgres_server import Server, bare, server, shared
+
+__all__ = ["bare", "server", "shared"]
+MARKER = "SECRET-91be02"
+
+
+def keys(folder: Path, sealed: bool) -> dict[str, Any]:
+    return {"key": folder / "master", "vault": folder / "vault"} if sealed else {"seal": False}
+
+
+def wiring(folder: Path, sealed: bool = False) -> Wiring:
+    return copying("0", Given(None, folder / "master", folder / "vault") if sealed else Given())
+
+
+def back_up(source: str, target: Path, world: Wiring, **options: Any) -> BackedUp:
+    return drive(Backups(world).back_up(source, str(target), **options))
+
+
+def restore(backup: Path, target: str, world: Wiring, **options: Any) -> Restored:
+    return drive(Restores(world).restore(str(backup), target, **options))
+
+
+def digests(db: Perdure) -> dict[str, list[bytes]]:
+    return {row.session: [event.digest for event in db.session(row.session).events()] for row in db.find().items}
+
+
+@pytest.mark.filterwarnings("ignore:a new master key was made")
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_database_goes_there_and_back(bare: str, server: Server, tmp_path: Path, sealed: bool) -> None:
+    world, stream = wiring(tmp_path, sealed), tmp_path / "store.perdure"
+    with perdure.open(bare, **keys(tmp_path, sealed)) as db:
+        session = db.create("first", tags=["travel"], metadata={"n": 1}, config={"max_cost": 1000}, key="made")
+        session.reserve("call", 300)
+        for number in range(20):
+            with session.turn(f"question {number} {MARKER}") as turn:
+                turn.answer("answer \0 with a NUL")
+        mark = session.checkpoint("half way")
+        session.branch(at=10).append(events.Message(role="user", content="another way"))
+        db.create("erased").erase()
+        assert [row.title for row in db.find(text=MARKER).items] == ["first"]
+        before, account, position = digests(db), session.account(), db.position()
+    made = back_up(bare, stream, world)
+    assert (made.manifest.engine, made.manifest.kind, made.manifest.sealed) == ("postgres", "portable", sealed)
+    assert made.manifest.sessions == 2
+    assert not sealed or MARKER.encode() not in stream.read_bytes()
+    with pytest.raises(errors.AlreadyExists):
+        restore(stream, bare, world)
+    elsewhere = server.database()
+    done = restore(stream, elsewhere, world)
+    assert (done.done, done.verified) == (True, "full")
+    assert engine_of(elsewhere).facts() == engine_of(bare).facts()
+    with perdure.open(elsewhere, **({} if not sealed else keys(tmp_path, True))) as db:
+        assert digests(db) == before
+        session = db.session(session.id)
+        assert session.account() == account
+        assert session.restore(mark.id).rebuilt is False
+        assert [row.title for row in db.find(text=MARKER).items] == ["first"]
+        assert [row.title for row in db.find(tags=["travel"], metadata={"n": 1}).items][-1] == "first"
+        again = db.create("first", tags=["travel"], metadata={"n": 1}, config={"max_cost": 1000}, key="made")
+        assert again.id == session.id
+        db.create("later")
+        assert db.position() > position
+        assert db.verify().ok
+
+
+def test_a_backup_under_writers_is_of_one_moment(bare: str, server: Server, tmp_path: Path) -> None:
+    stop, acknowledged = threading.Event(), {}
+    with perdure.open(bare, seal=False) as db:
+        sessions = [db.create(f"session {number}") for number in range(3)]
+
+        def write(session: perdure.Session) -> None:
+            while not stop.is_set():
+                acknowledged[session.id] = session.append([events.Message(role="user", content="x" * 500)])
+
+        writers = [threading.Thread(target=write, args=(session,)) for session in sessions]
+        for writer in writers:
+            writer.start()
+        try:
+            while len(acknowledged) < len(sessions):
+                stop.wait(0.01)
+            before = dict(acknowledged)
+            back_up(bare, tmp_path / "store.perdure", wiring(tmp_path))
+            after = dict(acknowledged)
+        finally:
+            stop.set()
+            for writer in writers:
+                writer.join()
+        final = digests(db)
+    elsewhere = server.database()
+    restore(tmp_path / "store.perdure", elsewhere, wiring(tmp_path))
+    with perdure.open(elsewhere) as db:
+        assert db.verify().ok
+        for session, found in digests(db).items():
+            assert found == final[session][: len(found)]
+            assert len(found) >= before[session]
+    assert after != before, "nobody wrote while the backup was made"
+
+
+def test_what_does_not_add_up_leaves_the_database_empty(bare: str, server: Server, tmp_path: Path) -> None:
+    stream, world = tmp_path / "store.perdure", wiring(tmp_path)
+    with perdure.open(bare, seal=False) as db:
+        db.create("first")
+    back_up(bare, stream, world)
+    elsewhere = server.database()
+    engine = engine_of(elsewhere)
+    with engine_of(bare).dump() as dump, pytest.raises(ValueError, match="cut"):
+        engine.load(dump.facts, dump.tables, _cut(dump.rows()))
+    with pytest.raises(errors.NotAStore):
+        engine.facts()
+    content = stream.read_bytes()
+    stream.write_bytes(content[:-1])
+    with pytest.raises(errors.Tampered):
+        restore(stream, elsewhere, world)
+    with pytest.raises(errors.NotAStore):
+        engine.facts()
+    stream.write_bytes(content)
+    assert restore(stream, elsewhere, world, dry_run=True).done is False
+    assert restore(stream, elsewhere, world).done
+
+
+def _cut(rows: Any) -> Any:
+    for number, batch in enumerate(rows):
+        if number == 5:
+            raise ValueError("cut")
+        yield batch
+
+
+def test_a_file_is_not_restored_to_a_server_nor_a_database_to_a_file(bare: str, tmp_path: Path) -> None:
+    world = wiring(tmp_path)
+    with perdure.open(tmp_path / "store.db", seal=False) as db:
+        db.create("in a file")
+    back_up(str(tmp_path / "store.db"), tmp_path / "file", world)
+    with pytest.raises(errors.Invalid):
+        restore(tmp_path / "file", bare, world)
+    with perdure.open(bare, seal=False) as db:
+        db.create("in a database")
+    back_up(bare, tmp_path / "stream", world)
+    with pytest.raises(errors.Damaged):
+        restore(tmp_path / "stream", str(tmp_path / "there.db"), world)
+    assert not (tmp_path / "there.db").exists()
+
+
+def test_sessions_of_a_database_are_archived_and_thawed(bare: str, tmp_path: Path) -> None:
+    with perdure.open(bare, seal=False, cold=tmp_path / "cold") as db:
+        session = db.create("old")
+        for number in range(30):
+            session.append(events.Message(role="user", content=f"{number} {MARKER}"))
+        session.complete()
+        before = digests(db)
+        session.archive()
+        assert session.info().cold is not None
+        assert len(digests(db)[session.id]) == len(before[session.id]) + 1
+        assert session.verify().ok
+        assert session.thaw()
+        assert session.verify().ok
+        session.archive()
+        session.erase()
+    assert list((tmp_path / "cold").rglob("*.bundle")) == []
