@@ -181,14 +181,13 @@ def open_store(
 
         return VolatileStore(volatile_seal(keys, ambient))
     from perdure.stores.sqlite import SqliteStore
-    from perdure.stores.sqlite.connection import mark
+    from perdure.stores.sqlite.connection import absent
 
-    seal = seal_of(spelled, mark(os.path.abspath(spelled)), keys, ambient, read_only=read_only)
-    try:
-        return SqliteStore(spelled, ambient, read_only=read_only, seal=seal)
-    except BaseException:
-        seal.close()
-        raise
+    def find(mark: str | None) -> Seal:
+        return seal_of(spelled, mark, keys, ambient, read_only=read_only)
+
+    # A new store gets its keys before its file; of an old one the mark says what it needs.
+    return SqliteStore(spelled, ambient, read_only=read_only, seal=find(None) if absent(spelled) else find)
 
 
 def open_server(address: str, ambient: Ambient, *, read_only: bool = False, keys: Given = AS_FOUND) -> Store:

@@ -19,7 +19,7 @@ VAULT: Final = "PERDURE_VAULT"
 KEY_SUFFIX: Final = ".master"
 VAULT_SUFFIX: Final = ".keys"
 _SERVER: Final = ("postgresql://", "postgres://")
-_LEVELS: Final = 7
+_LEVELS: Final = 8
 """Frames between the warning and the call of `perdure.open` that it concerns."""
 
 

@@ -15,8 +15,9 @@ from perdure.core.errors import AlreadyExists, Damaged, NewerStore, NotAStore
 from perdure.ports.backup import Facts, Progress, Rows, Tables
 from perdure.stores.sqlite import connection as connections
 from perdure.stores.sqlite.connection import APPLICATION_ID, FORMAT, not_ours, sync_folder, translated
-from perdure.stores.sqlite.sql import Asks
+from perdure.stores.sqlite.sql import QUERIES, Asks
 
+_BLOBS: Final = frozenset({"blob", "blob_chunk", "blob_use"})
 STEP: Final = 128
 """Pages copied at a time: 2 MB."""
 BATCH: Final = 1 << 18
@@ -211,6 +212,8 @@ def _columns(connection: Any, table: str) -> tuple[str, ...]:
 
 def _insert(connection: Any, table: str, columns: tuple[str, ...]) -> str:
     """The statement that takes in rows of a table, if this format has the table and the columns."""
+    if table in _BLOBS:
+        connection.execute(QUERIES["blob_tables"])  # they are made when they are needed
     if table not in _ordinary(connection) or set(columns) - set(_columns(connection, table)):
         raise Damaged(f"the backup has a table {table!r:.40} that this format does not know; take another copy")
     names = ", ".join(f'"{column}"' for column in columns)

@@ -23,7 +23,13 @@ _ROW: Final[Shape] = (_BYTES, _TEXT, _TEXT | _NONE, _BYTES | _NONE, _BYTES, _WHO
 _SHRINK: Final = "PRAGMA shrink_memory"
 """Empties the connection's cache, which content that passes through once would fill for nothing."""
 _SHRUNK: Final = 8
+_THERE: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'blob_use'"
 _LATEST: Final = ((1 << 63) - 1, b"\xff" * 17)
+
+
+def there(asks: Asks) -> bool:
+    """Whether the store has ever had a blob, or a use of one: before that it has no tables for them."""
+    return asks.execute(_THERE).fetchone() is not None
 
 
 # ── uses: part of the transactions that write events ──
@@ -31,28 +37,39 @@ _LATEST: Final = ((1 << 63) - 1, b"\xff" * 17)
 
 def refuse_missing(tx: Transaction, uses: Sequence[NotedUse]) -> None:
     """Refuse events that point to a blob which is not there; before anything is written."""
-    gone = {address for _, address in uses if tx.execute(Q["blob_there"], (address,)).fetchone() is None}
+    known = there(tx)
+    gone = {address for _, address in uses if not known or tx.execute(Q["blob_there"], (address,)).fetchone() is None}
     if gone:
         raise not_there(len(gone))
 
 
 def note(tx: Transaction, no: int, uses: Sequence[NotedUse]) -> None:
     """Note what events of a session point to."""
+    if uses and not there(tx):
+        tx.execute(Q["blob_tables"])
     for version, address in uses:
         tx.execute(Q["blob_use"], (no, version, address))
 
 
 def note_again(tx: Transaction, no: int, place: Place, record: Record) -> None:
     """Note what a record points to that comes from elsewhere, or that has lost content."""
-    tx.execute(Q["blob_unuse"], (no, record.first, record.last))
+    if there(tx):
+        tx.execute(Q["blob_unuse"], (no, record.first, record.last))
     note(tx, no, uses_of(tx.packing, place.tenant, record))
 
 
 def note_anchor(tx: Transaction, no: int, place: Place, snapshot: Snapshot | None) -> None:
     """Note what the state points to that a pruned log stands on, in place of the events before it."""
     if snapshot is not None:
-        tx.execute(Q["blob_unuse"], (no, 0, snapshot.version))
+        if there(tx):
+            tx.execute(Q["blob_unuse"], (no, 0, snapshot.version))
         note(tx, no, anchor_uses(tx.packing, place.tenant, snapshot))
+
+
+def forget(tx: Transaction, no: int) -> None:
+    """A session points to nothing any more."""
+    if there(tx):
+        tx.execute(Q["blob_unuse_all"], (no,))
 
 
 # ── the rows ──
@@ -83,8 +100,10 @@ class SqliteBlobs:
         def work(tx: Transaction) -> bool:
             tx.execute(_SHRINK)
             if first == 0:
+                if not there(tx):
+                    tx.execute(Q["blob_tables"])
                 tx.execute(Q["blob_begin"], (row.id, row.tenant, row.salt, row.card, row.at, at))
-            found = tx.execute(Q["blob_upload"], (row.id,)).fetchone()
+            found = tx.execute(Q["blob_upload"], (row.id,)).fetchone() if there(tx) else None
             if found is None:
                 return False
             tx.execute(Q["blob_touch"], (at, found[0]))
@@ -96,7 +115,7 @@ class SqliteBlobs:
 
     async def finish(self, row: BlobRow, at: int, replace: bool) -> tuple[BlobRow | None, BlobRow | None]:
         """From upload to blob."""
-        return await self._write(lambda tx: _finish(tx, row, at, replace))
+        return await self._write(lambda tx: _finish(tx, row, at, replace) if there(tx) else (None, None))
 
     async def renew(self, address: str, at: int) -> BlobRow | None:
         """Touched, if it is there."""
@@ -113,7 +132,8 @@ class SqliteBlobs:
         """Another card."""
 
         def work(tx: Transaction) -> None:
-            tx.execute(Q["blob_describe"], (card, id))
+            if there(tx):
+                tx.execute(Q["blob_describe"], (card, id))
 
         await self._write(work)
 
@@ -128,7 +148,7 @@ class SqliteBlobs:
         def ask(connection: Asks) -> bytes | None:
             if number % _SHRUNK == _SHRUNK - 1:
                 connection.execute(_SHRINK)
-            found = connection.execute(Q["blob_chunk"], (id, number)).fetchone()
+            found = connection.execute(Q["blob_chunk"], (id, number)).fetchone() if there(connection) else None
             return None if found is None else bytes(fitting(found, (_BYTES,))[0])
 
         return await self._read(ask)
@@ -142,6 +162,8 @@ class SqliteBlobs:
         """Those with a use."""
 
         def ask(connection: Asks) -> frozenset[str]:
+            if not there(connection):
+                return frozenset()
             found = (address for address in addresses if connection.execute(Q["blob_used"], (address,)).fetchone())
             return frozenset(found)
 
@@ -153,12 +175,14 @@ class SqliteBlobs:
 
     async def doom(self, ids: Sequence[bytes], before: int, uploads_before: int) -> Doomed:
         """Those that are still idle."""
-        return await self._write(lambda tx: _doom(tx, ids, before, uploads_before))
+        return await self._write(lambda tx: _doom(tx, ids if there(tx) else (), before, uploads_before))
 
     async def discard(self, id: bytes) -> bool:
         """An upload nobody goes on with."""
 
         def work(tx: Transaction) -> bool:
+            if not there(tx):
+                return True
             tx.execute(Q["blob_discard"], (id,))
             return tx.execute(Q["blob_is"], (id,)).fetchone() is None
 
@@ -170,7 +194,7 @@ class SqliteBlobs:
 
     async def drop(self, id: bytes, limit: int) -> bool:
         """Some chunks, and in the end the row."""
-        return await self._write(lambda tx: _drop(tx, id, limit))
+        return await self._write(lambda tx: not there(tx) or _drop(tx, id, limit))
 
     async def noted(self, session: SessionId) -> frozenset[NotedUse]:
         """The uses of a session's rows."""
@@ -182,7 +206,7 @@ class SqliteBlobs:
 
     async def _all(self, name: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         def ask(connection: Asks) -> list[tuple[Any, ...]]:
-            found: list[tuple[Any, ...]] = connection.execute(Q[name], values).fetchall()
+            found: list[tuple[Any, ...]] = connection.execute(Q[name], values).fetchall() if there(connection) else []
             return found
 
         return await self._read(ask)
@@ -230,7 +254,7 @@ def _drop(tx: Transaction, id: bytes, limit: int) -> bool:
 
 
 def _found(tx: Asks, address: str) -> tuple[BlobRow, int] | None:
-    found = tx.execute(Q["blob_find"], (address,)).fetchone()
+    found = tx.execute(Q["blob_find"], (address,)).fetchone() if there(tx) else None
     return None if found is None else (_row(found), found[7])
 
 

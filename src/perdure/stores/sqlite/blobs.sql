@@ -1,3 +1,40 @@
+-- Blobs, in chunks, beside the log. Their tables are made when the first one comes. `address` is a keyed hash of tenant
+-- and content; an upload has none yet. Without `touched_at` a row is on its way out. A use is the version of an event, in
+-- a session's own rows, and the address it points to, whether that is here or not.
+
+-- name: blob_tables
+CREATE TABLE IF NOT EXISTS blob (
+    no         INTEGER PRIMARY KEY,
+    blob_id    BLOB    NOT NULL UNIQUE,
+    tenant     TEXT    NOT NULL,
+    address    TEXT    UNIQUE,
+    salt       BLOB,
+    card       BLOB    NOT NULL,
+    size       INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    touched_at INTEGER
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS blob_created ON blob (tenant, created_at DESC, blob_id DESC) WHERE address IS NOT NULL;
+CREATE INDEX IF NOT EXISTS blob_touched ON blob (touched_at);
+
+CREATE TABLE IF NOT EXISTS blob_chunk (
+    blob   INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    body   BLOB    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX IF NOT EXISTS blob_chunk_place ON blob_chunk (blob, number);
+
+CREATE TABLE IF NOT EXISTS blob_use (
+    session INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    address TEXT    NOT NULL,
+    PRIMARY KEY (session, version, address)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS blob_use_address ON blob_use (address);
+
 -- name: blob_begin
 INSERT INTO blob (blob_id, tenant, salt, card, size, created_at, touched_at) VALUES (?, ?, ?, ?, 0, ?, ?)
 
@@ -88,3 +125,6 @@ SELECT u.version, u.address FROM blob_use AS u JOIN session AS s ON s.no = u.ses
 -- name: blob_missing
 SELECT DISTINCT s.session_id FROM blob_use AS u JOIN session AS s ON s.no = u.session
 WHERE s.tenant = ? AND NOT EXISTS (SELECT 1 FROM blob AS b WHERE b.address = u.address) LIMIT ?
+
+-- name: blob_salts
+SELECT salt FROM blob WHERE salt IS NOT NULL

@@ -142,6 +142,13 @@ def check(path: str, join: Joins = CLEAR.join) -> None:
             connection.close()
 
 
+def absent(path: str) -> bool:
+    """Whether a store would be made at this path."""
+    if os.path.exists(path):
+        return os.path.isfile(path) and os.path.getsize(path) == 0
+    return os.path.isdir(os.path.dirname(os.path.abspath(path)))
+
+
 def mark(path: str) -> str | None:
     """How the store at a path is sealed: its mark, "" when it is not, None when there is no store yet.
 

@@ -242,4 +242,4 @@ INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET
 SELECT session_id, salt FROM session WHERE session_id > ? ORDER BY session_id LIMIT ?
 
 -- name: used_salts
-SELECT salt FROM session WHERE salt IS NOT NULL UNION ALL SELECT salt FROM blob WHERE salt IS NOT NULL
+SELECT salt FROM session WHERE salt IS NOT NULL

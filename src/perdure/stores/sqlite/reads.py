@@ -11,7 +11,7 @@ from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
 from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Segment, Snapshot, Stored
 from perdure.stores.packing import Packing
-from perdure.stores.sqlite import words
+from perdure.stores.sqlite import blobs, words
 from perdure.stores.sqlite.rows import (
     BEFORE_SHAPE,
     HEAD_SHAPE,
@@ -70,7 +70,10 @@ def salts(connection: Asks, after: SessionId | None, limit: int) -> tuple[tuple[
 
 def used_salts(connection: Asks) -> frozenset[bytes]:
     """Every salt that something in the file is sealed under."""
-    return frozenset(salt for (salt,) in connection.execute(Q["used_salts"]).fetchall())
+    found = connection.execute(Q["used_salts"]).fetchall()
+    if blobs.there(connection):
+        found += connection.execute(Q["blob_salts"]).fetchall()
+    return frozenset(salt for (salt,) in found)
 
 
 def run(packing: Packing, connection: Asks, source: SessionId, after: int, upto: int, limit: int, newest: bool) -> Run:

@@ -44,27 +44,56 @@ FEED_PAGE = 256
 MAX_PLACES = 100_000
 
 
+class Joining:
+    """Finds the seal of a store when its mark is known, with the connection that has to read it anyway."""
+
+    def __init__(self, seal: Seal | Callable[[str | None], Seal]) -> None:
+        self._find = seal if callable(seal) else None
+        self.seal: Seal = CLEAR if callable(seal) else seal
+
+    def join(self, mark: str | None) -> str:
+        """What a store with this mark has to carry."""
+        if self._find is not None:
+            self.seal, self._find = self._find(mark), None
+        return self.seal.join(mark)
+
+    def give_up(self) -> None:
+        """Let go of the seal."""
+        self.seal.close()
+
+
 class SqliteStore:
     """The embedded store. Open it on a path; `read_only` never writes a byte."""
 
     tiers: tuple[Tier, ...] = (Tier.L1,)
 
-    def __init__(self, path: str, ambient: Ambient, *, read_only: bool = False, seal: Seal = CLEAR) -> None:
+    def __init__(
+        self, path: str, ambient: Ambient, *, read_only: bool = False, seal: Seal | Callable[[str | None], Seal] = CLEAR
+    ) -> None:
+        """The seal, or what finds it for the mark that the file carries."""
         self.path = os.path.abspath(path)
-        self._packing = Packing(seal)
         self._places: dict[SessionId, Place] = {}
         self._ambient = ambient
         self._read_only = read_only
         self._closed = False
-        if read_only:
-            connections.check(self.path, seal.join)
-            self._begin(None)
-        else:
-            connection = connections.prepare(self.path, seal.join)
-            with connections.translated(self.path):
-                seal.settle(lambda: reads.used_salts(connection))
-            self._begin(connection)
+        joining = Joining(seal)
+        try:
+            connection = self._join(joining)
+        except BaseException:
+            joining.give_up()
+            raise
+        self._packing = Packing(joining.seal)
+        self._begin(connection)
         on_fork(self, Forking(SqliteStore._pause, SqliteStore._go_on, SqliteStore._forked))
+
+    def _join(self, joining: "Joining") -> apsw.Connection | None:
+        if self._read_only:
+            connections.check(self.path, joining.join)
+            return None
+        connection = connections.prepare(self.path, joining.join)
+        with connections.translated(self.path):
+            joining.seal.settle(lambda: reads.used_salts(connection))
+        return connection
 
     def _begin(self, connection: apsw.Connection | None) -> None:
         self._bell = Bell()

@@ -380,15 +380,9 @@ def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[Accou
     # The tombstone comes first: it takes a position above all that are about to go.
     tx.execute(Q["insert_tombstone"], (version, raw(session), at.to_bytes(8, "big")))
     words.forget(tx, [found[0] for found in tx.execute(Q["erase_records"], (no,)).fetchall()])
-    for name in (
-        "drop_segments",
-        "drop_labels",
-        "erase_snapshots",
-        "erase_checkpoints",
-        "erase_keys",
-        "blob_unuse_all",
-    ):
+    for name in ("drop_segments", "drop_labels", "erase_snapshots", "erase_checkpoints", "erase_keys"):
         tx.execute(Q[name], (no,))
+    blobs.forget(tx, no)
     tx.execute(Q["erase_session"], (no,))
     for move in accounts:
         _move_account(tx, move)
