@@ -10,7 +10,7 @@ cost next to nothing more than before.
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -160,9 +160,11 @@ class CoolingStore(PassingStore):
 
     # ── writing ──
 
-    async def append(self, commits: Sequence[Commit]) -> int:
-        if not any(map(_touches_the_past, commits)):
-            return await self.inner.append(commits)
+    def append(self, commits: Sequence[Commit]) -> Coroutine[Any, Any, int]:
+        reaching = any(map(_touches_the_past, commits))
+        return self._append(commits) if reaching else self.inner.append(commits)
+
+    async def _append(self, commits: Sequence[Commit]) -> int:
         async with self._reaching(await self._holding(commits)):
             return await self.inner.append(commits)
 

@@ -18,6 +18,8 @@ from perdure.core.session.values import Ref
 
 SCHEME: Final = "perdure:blob/"
 _MARK: Final = SCHEME.encode()
+_EXT: Final = b"\xc7"
+"""Every Ref to a blob begins with this byte, hardly any text has it, and one byte is looked for ten times as fast."""
 _UNREADABLE: Final = (Invalid, msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 _DIGITS: Final = 64
 
@@ -45,7 +47,7 @@ def in_record(record: Record) -> tuple[Use, ...]:
     """The blobs that the events of a record point to, with the version of each event."""
     found: list[Use] = []
     for offset, entry in enumerate(record.entries):
-        if _MARK in entry.data:
+        if _EXT in entry.data and _MARK in entry.data:
             found += _in_entry(entry, record.first + offset)
     return tuple(found)
 

@@ -140,7 +140,7 @@ class SqliteStore:
         """Make the commits durable together."""
         self._must_be_open()
         refuse_doubles(commits)
-        packed = [await self._packed(commit) for commit in commits]
+        packed = [self._packed(commit, await self._whose(commit)) for commit in commits]
         plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
         try:
             return await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)
@@ -149,16 +149,15 @@ class SqliteStore:
                 self._places.pop(commit.row.session, None)
             raise
 
-    async def _packed(self, commit: Commit) -> writes.Packed:
+    def _packed(self, commit: Commit, place: Place) -> writes.Packed:
         """A commit with its record as it is stored, under the key of its session."""
-        row = commit.row
-        place = Place(row.tenant, raw(row.session))
-        if not self._packing.clear:
-            place = await self._whose(commit, place)
-        return commit, place, self._packing.pack(place, commit.record, row.digest)
+        return commit, place, self._packing.pack(place, commit.record, commit.row.digest)
 
-    async def _whose(self, commit: Commit, unknown: Place) -> Place:
+    async def _whose(self, commit: Commit) -> Place:
         session = commit.row.session
+        unknown = Place(commit.row.tenant, raw(session))
+        if self._packing.clear:
+            return unknown
         if commit.creates:
             found: Place | None = Place(unknown.tenant, unknown.owner, self._packing.seal.fresh())
         else:
