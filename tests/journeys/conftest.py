@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure import compose
+from perdure.compose import opening
 from perdure.ports.ambient import Ambient
 from perdure.ports.seal import CLEAR, Seal
 from perdure.sealing.given import Given
@@ -31,13 +31,13 @@ def sealing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether new stores are sealed where a test does not say."""
     if os.environ.get("PERDURE_TEST_SEAL", "1") != "0":
         return
-    asked = compose.seal_of
+    asked = opening.seal_of
 
     def seal_of(store: str, mark: str | None, keys: Given, ambient: Ambient, *, read_only: bool = False) -> Seal:
         bare = mark is None and keys.sealed is None
         return CLEAR if bare else asked(store, mark, keys, ambient, read_only=read_only)
 
-    monkeypatch.setattr(compose, "seal_of", seal_of)
+    monkeypatch.setattr(opening, "seal_of", seal_of)
 
 
 @pytest.fixture

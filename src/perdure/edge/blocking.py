@@ -11,7 +11,7 @@ from io import BufferedReader
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
-from perdure.compose import embedded
+from perdure.compose import StoreGiven, embedded
 from perdure.core.session.declared import Declared
 from perdure.core.session.origin import Timeouts
 from perdure.core.session.values import Ref
@@ -309,7 +309,7 @@ class Perdure(_Blocking):
 
 
 def open(  # the name users expect; nothing in this module opens files
-    path: str | os.PathLike[str],
+    path: StoreGiven,
     *,
     tenant: str = "local",
     actor: str = "local",
@@ -322,7 +322,8 @@ def open(  # the name users expect; nothing in this module opens files
     cold: str | os.PathLike[str] | None = None,
     timeouts: Timeouts | dict[str, Any] | None = None,
 ) -> Perdure:
-    """Open a store; a new file is created. `:memory:` keeps everything in RAM.
+    """Open a store; a new file is created. `:memory:` keeps everything in RAM, `postgresql://…` in a database; a path
+    for each tier (`{"L0": ":memory:", "L1": "agent.db"}`) puts each session where its `criticality` asks for.
 
     A new store is sealed unless `seal` is False: its master key is made at `key` (else `<path>.master`), its vault of
     salts at `vault` (else `<path>.keys`). An old one is opened as it was made, with the key and vault found there.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import msgspec
 
-from perdure.compose import Services, embedded
+from perdure.compose import Services, StoreGiven, embedded
 from perdure.core.errors import Invalid
 from perdure.core.session import commands as do
 from perdure.core.session.budget import Account, AccountMove, amount
@@ -243,7 +243,7 @@ class AsyncPerdure(Timekeeping, Keeping):
 
 
 async def aopen(
-    path: str | os.PathLike[str],
+    path: StoreGiven,
     *,
     tenant: str = "local",
     actor: str = "local",

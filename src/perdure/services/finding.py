@@ -79,7 +79,8 @@ class Finding:
 
     async def watch(self, after: int | None, session: SessionId | None) -> AsyncIterator[Change]:
         """Changes from a position on, or from now; of one session if asked."""
-        if after is not None and (type(after) is not int or not -LARGEST <= after <= LARGEST):
+        largest = getattr(self._store, "largest_position", LARGEST)
+        if after is not None and (type(after) is not int or not -largest <= after <= largest):
             raise Invalid(f"watch starts after a position, a whole number, not {shown(after)}")
         start = await self._store.position() if after is None else after
         async for change in self._store.watch(start):

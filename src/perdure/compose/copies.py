@@ -1,0 +1,85 @@
+"""What backup, restore and upgrade need of the world."""
+
+import os
+from typing import TYPE_CHECKING
+
+from perdure.ambient import Ids, RealAmbient
+from perdure.compose.opening import SERVER, VOLATILE, keys_of, open_cold, open_store, seal_of
+from perdure.core.errors import Refused
+from perdure.ports.ambient import Ambient
+from perdure.ports.store import Store
+from perdure.sealing.given import AS_FOUND, Given
+
+if TYPE_CHECKING:
+    from perdure.ports.backup import Engine
+    from perdure.sealing.rotation import Progress
+    from perdure.services.copies import Wiring
+
+
+def engine_of(place: str) -> "Engine":
+    """The engine of the store at a path or URL, for copies of the whole."""
+    if place.startswith(SERVER):
+        from perdure.stores.postgres.backup import PostgresEngine
+
+        return PostgresEngine(place)
+    if place == VOLATILE or "://" in place:
+        raise Refused(f"{place} cannot be backed up; export its sessions instead", store=place)
+    from perdure.stores.sqlite.backup import SqliteEngine
+
+    return SqliteEngine(place)
+
+
+def copying(
+    version: str, keys: Given = AS_FOUND, cold: str | os.PathLike[str] | None = None, ambient: Ambient | None = None
+) -> "Wiring":
+    """What backup, restore and upgrade need of the world, with these keys and this cold storage."""
+    from perdure.core.errors import KeyMissing
+    from perdure.services.cooling import CoolingStore
+    from perdure.services.copies import Proven, Wiring, proven
+    from perdure.services.loading import SnapshotPolicy
+    from perdure.services.sessions import Identity, Sessions
+
+    chance = ambient or RealAmbient()
+
+    async def prove(copy: str, original: str, progress: "Progress | None") -> Proven:
+        archive = open_cold(cold)
+        store = CoolingStore(open_copy(copy, original, chance, keys), archive, chance)
+        try:
+            found = Proven()
+            for tenant in engine_of(copy).tenants():
+                who = Identity(tenant=tenant, actor="verify")
+                sessions = Sessions(store, chance, Ids(chance).fresh, who, SnapshotPolicy())
+                found += await proven(sessions, cold=archive is not None, progress=progress)
+            return found
+        finally:
+            await store.close()
+
+    def key_ids(path: str) -> tuple[str, ...]:
+        try:
+            found = keys_of(path, keys, chance)
+        except KeyMissing:
+            return ()
+        try:
+            return tuple(item.id for item in found.show())
+        finally:
+            found.close()
+
+    async def open_once(path: str) -> None:
+        await open_store(path, chance, keys=keys).close()
+
+    return Wiring(engine_of, prove, key_ids, open_once, chance, version)
+
+
+def open_copy(copy: str, original: str, ambient: Ambient, keys: Given) -> Store:
+    """A copy of a store, to be read with the keys of the original."""
+    if copy.startswith(SERVER):
+        return open_store(copy, ambient, read_only=True, keys=keys)
+    from perdure.stores.sqlite import SqliteStore
+    from perdure.stores.sqlite.connection import mark
+
+    seal = seal_of(original, mark(copy), keys, ambient, read_only=True)
+    try:
+        return SqliteStore(copy, ambient, read_only=True, seal=seal)
+    except BaseException:
+        seal.close()
+        raise

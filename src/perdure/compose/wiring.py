@@ -1,0 +1,203 @@
+"""The services over a store: made when they are first used, and their modules loaded then, so importing stays light."""
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from perdure.ambient import Ids, RealAmbient
+from perdure.compose.opening import StoreGiven, open_cold, open_store
+from perdure.core.errors import Invalid
+from perdure.core.session.ids import SessionId
+from perdure.core.session.lifecycle import Moved
+from perdure.core.session.origin import Timeouts
+from perdure.core.session.timeouts import OFF
+from perdure.core.session.values import check
+from perdure.ports.ambient import Ambient
+from perdure.ports.cold import Cold
+from perdure.ports.store import Store
+from perdure.sealing.given import AS_FOUND, Given
+
+if TYPE_CHECKING:
+    from perdure.services.archiving import Archiving
+    from perdure.services.blobs import Blobs
+    from perdure.services.branches import Branches
+    from perdure.services.checkpoints import Checkpoints
+    from perdure.services.cleanup import Cleanup
+    from perdure.services.cooling import CoolingStore
+    from perdure.services.erasure import Erasure
+    from perdure.services.exporting import Exporting
+    from perdure.services.finding import Finding
+    from perdure.services.importing import Importing
+    from perdure.services.lifecycle import Lifecycle
+    from perdure.services.loading import SnapshotPolicy
+    from perdure.services.merging import Merging
+    from perdure.services.mirroring import Mirroring
+    from perdure.services.sessions import Identity, Sessions
+    from perdure.services.timeouts import Timekeeper
+    from perdure.services.verifying import Verifying
+    from perdure.services.waking import Waking
+
+MAX_NAME = 256
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """How a store was opened: where it is, with which keys, with which cold storage."""
+
+    path: str
+    keys: Given
+    cold: str | os.PathLike[str] | None
+
+
+class Services:
+    """Everything an edge calls."""
+
+    opened: Opened | None = None
+
+    def __init__(self, store: "CoolingStore", sessions: "Sessions") -> None:
+        self.store = store
+        self.sessions = sessions
+
+    @cached_property
+    def archiving(self) -> "Archiving":
+        from perdure.services.archiving import Archiving
+
+        return Archiving(self.sessions, self.lifecycle, self.store)
+
+    @cached_property
+    def checkpoints(self) -> "Checkpoints":
+        from perdure.services.checkpoints import Checkpoints
+
+        return Checkpoints(self.sessions)
+
+    @cached_property
+    def branches(self) -> "Branches":
+        from perdure.services.branches import Branches
+
+        return Branches(self.sessions, self.checkpoints)
+
+    @cached_property
+    def blobs(self) -> "Blobs":
+        from perdure.services.blobs import Blobs
+
+        return Blobs(self.sessions)
+
+    @cached_property
+    def merging(self) -> "Merging":
+        from perdure.services.merging import Merging
+
+        return Merging(self.sessions)
+
+    @cached_property
+    def erasure(self) -> "Erasure":
+        from perdure.services.erasure import Erasure
+
+        return Erasure(self.sessions, self.checkpoints)
+
+    @cached_property
+    def lifecycle(self) -> "Lifecycle":
+        from perdure.services.lifecycle import Lifecycle
+
+        made = Lifecycle(self.sessions)
+        if self.store.cold is not None:
+            made.hook("after", "archive", self._archived)
+        return made
+
+    async def _archived(self, session: SessionId, moved: Moved) -> None:
+        await self.archiving.moved(session, moved)
+
+    @cached_property
+    def cleanup(self) -> "Cleanup":
+        from perdure.services.cleanup import Cleanup
+
+        return Cleanup(self.sessions, self.erasure)
+
+    @cached_property
+    def timeouts(self) -> "Timekeeper":
+        from perdure.services.timeouts import Timekeeper
+
+        return Timekeeper(self.sessions, self.lifecycle, self.cleanup, self.erasure)
+
+    @cached_property
+    def waking(self) -> "Waking":
+        from perdure.services.waking import Waking
+
+        return Waking(self.sessions, self.lifecycle)
+
+    @cached_property
+    def finding(self) -> "Finding":
+        from perdure.services.finding import Finding
+
+        return Finding(self.sessions)
+
+    @cached_property
+    def exporting(self) -> "Exporting":
+        from perdure.services.exporting import Exporting
+
+        return Exporting(self.sessions)
+
+    @cached_property
+    def importing(self) -> "Importing":
+        from perdure.services.importing import Importing
+
+        return Importing(self.sessions)
+
+    @cached_property
+    def mirroring(self) -> "Mirroring":
+        from perdure.services.mirroring import Mirroring
+
+        return Mirroring(self.sessions)
+
+    @cached_property
+    def verifying(self) -> "Verifying":
+        from perdure.services.verifying import Verifying
+
+        return Verifying(self.sessions)
+
+
+def compose(
+    store: Store,
+    ambient: Ambient,
+    identity: "Identity",
+    snapshots: "SnapshotPolicy",
+    cold: Cold | None = None,
+    timeouts: Timeouts = OFF,
+) -> Services:
+    """The services over a store, and over cold storage if there is one."""
+    from perdure.services.cooling import CoolingStore
+    from perdure.services.sessions import Sessions
+
+    cooling = CoolingStore(store, cold, ambient)
+    return Services(cooling, Sessions(cooling, ambient, Ids(ambient).fresh, identity, snapshots, timeouts))
+
+
+def embedded(
+    path: StoreGiven,
+    *,
+    tenant: str = "local",
+    actor: str = "local",
+    read_only: bool = False,
+    ambient: Ambient | None = None,
+    snapshots: "SnapshotPolicy | None" = None,
+    cold: str | os.PathLike[str] | None = None,
+    keys: Given = AS_FOUND,
+    timeouts: Timeouts = OFF,
+) -> Services:
+    """The services over the store at a path."""
+    for name, value in (("tenant", tenant), ("actor", actor)):
+        if type(value) is not str or not 0 < len(value) <= MAX_NAME:
+            raise Invalid(f"{name} is a text of 1 to {MAX_NAME} characters, not {value!r:.80}")
+        check(value)
+    from perdure.services.loading import SnapshotPolicy
+    from perdure.services.sessions import Identity
+
+    chance = ambient or RealAmbient()
+    archive = open_cold(cold)
+    store = open_store(path, chance, read_only=read_only, keys=keys)
+    identity = Identity(tenant=tenant, actor=actor)
+    services = compose(store, chance, identity, snapshots or SnapshotPolicy(), archive, timeouts)
+    if not isinstance(path, Mapping):
+        services.opened = Opened(os.fspath(path), keys, cold)
+    return services
