@@ -24,7 +24,7 @@ from perdure.core.session.refs import Use
 from perdure.ports.blobs import CHUNK, Blob, Collected, Note, Upload
 from perdure.ports.seal import Place, Seal
 from perdure.ports.store import Snapshot
-from perdure.stores.packing import SEALED, Packing, squeeze, unsqueeze
+from perdure.stores.packing import SEALED, Packing, is_sealed, squeeze, unsqueeze
 
 PAGE: Final = 200
 DROPPED: Final = 16
@@ -323,7 +323,7 @@ class PackedBlobs:
     def _blob(self, row: BlobRow) -> Blob:
         """The blob behind a row; `Damaged` or `Tampered` when the row is not what was written."""
         place, card = Place(row.tenant, row.id, row.salt), row.card
-        if place.salt is not None:
+        if is_sealed(self._seal, place):
             if card[:1] != SEALED:
                 raise Damaged("the card of a sealed blob is in the clear; it was put there, restore a backup")
             card = self._seal.open(place, "card", 0, b"blob", card[1:])

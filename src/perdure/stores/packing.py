@@ -242,7 +242,7 @@ class Packing:
 def is_sealed(seal: Seal, place: Place) -> bool:
     """Whether content of a place is sealed; `Damaged` when it ought to be and the place says it is not."""
     if place.salt is None and not seal.clear:
-        raise Damaged("a session of a sealed store is in the clear; it was put there, restore a backup")
+        raise Damaged("content of a sealed store is in the clear; it was put there, restore a backup")
     return place.salt is not None
 
 

@@ -5,7 +5,7 @@ nodes.
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from perdure.core.errors import NotFound, PerdureError, ReadOnly, StoreClosed
+from perdure.core.errors import CallerError, ConflictError, NotFound, PerdureError, ReadOnly, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
@@ -39,7 +39,7 @@ from perdure.stores.postgres.sql import Asks
 from perdure.stores.postgres.touching import Touch
 from perdure.stores.postgres.writer import Operation, Transaction, Writer
 from perdure.stores.refusals import refuse_doubles
-from perdure.waiting import Bell, Forking, aside, drive, on_fork
+from perdure.waiting import Bell, Forking, aside, drive, on_fork, unbroken
 
 T = TypeVar("T")
 PATIENCE = 60.0
@@ -287,11 +287,14 @@ class PostgresStore:
         salt = await self._read(lambda asks: writes.salt_of(asks, session))
         if salt is None:
             return await self._write(lambda tx: writes.erase(tx, session, at, accounts, None))
+        return await unbroken(self._erase_sealed(session, at, accounts, salt))
+
+    async def _erase_sealed(self, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes) -> bool:
         doomed, seal = [salt], self._packing.seal
         await aside(lambda: seal.condemn(doomed))
         try:
             gone = await self._write(lambda tx: writes.erase(tx, session, at, accounts, salt))
-        except PerdureError:
+        except (CallerError, ConflictError):  # refused; after any other error the next opening sees what became of it
             await aside(lambda: seal.spare(doomed))
             raise
         self._places.pop(session, None)
