@@ -29,7 +29,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench torture lock clean
+.PHONY: help setup check test demo bench torture torture-postgres lock clean
 
 help: ## list the targets
 	@echo "usage: make <target> [ARGS=...]"
@@ -83,6 +83,9 @@ $(BENCH_READY): requirements/bench.txt
 
 torture: $(READY) ## kill processes at every moment and look for a lost write
 	@$(VENV)/bin/python -m torture $(ARGS)
+
+torture-postgres: $(READY) ## crash a PostgreSQL server under its clients, and kill them, and look for a lost write
+	@$(VENV)/bin/python -m torture.postgres $(ARGS)
 
 lock: ## write requirements/*.txt anew from *.in (ARGS=--upgrade for newer versions)
 	@if ! $(LOCK_VENV)/bin/uv --version 2>/dev/null | grep -q "^uv $(UV_VERSION)"; then \
