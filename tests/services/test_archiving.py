@@ -409,6 +409,7 @@ def test_a_session_whose_bundle_is_lost_can_be_erased(db: Perdure, place: Path) 
     session = ended(db)
     session.archive()
     shutil.rmtree(place)
+    place.mkdir()
     fresh(db, session)
     session.erase()
     assert db.count() == 0

@@ -222,7 +222,7 @@ def test_an_interrupted_backup_is_begun_anew(store: Path, tmp_path: Path, monkey
         with pytest.raises(errors.DiskFull):
             back_up(store, target)
     assert not target.exists()
-    assert Path(f"{target}.partial").exists()
+    assert not Path(f"{target}.partial").exists()
     with pytest.raises(errors.NotAStore):
         restore(target, tmp_path / "there.db")
     assert back_up(store, target).manifest.verified == "full"

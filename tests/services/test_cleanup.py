@@ -653,3 +653,16 @@ async def test_many_events_are_destroyed_piece_by_piece(place: Place, monkeypatc
     await place.sweep(120)
     assert all(event.redacted for event in await session.events() if event.kind == "message")
     assert (await kinds(session)).count("redacted") == 3
+
+
+def test_whatever_a_foreign_error_says_can_be_stored() -> None:
+    from perdure.core.session import values
+    from perdure.core.session.shown import told
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ZeroDivisionError
+
+    for error in (Exception("\ud800"), Mute(), ValueError("plain")):
+        values.check(told(error))
+    assert told(ValueError("plain")) == "ValueError: plain"

@@ -75,6 +75,11 @@ class FolderCold:
         path = self._path(name)
         return await self._do(lambda: _remove(path, self.place))
 
+    async def reach(self) -> None:
+        """The folder has to be there."""
+        if not await self._do(lambda: os.path.isdir(self.place)):
+            raise ColdUnreachable(f"{self.place} is not there; mount it, or name the right place", place=self.place)
+
     async def list(self, folder: str = "") -> AsyncIterator[Kept]:
         """Walk the folder."""
         top = self._path(folder) if folder else self.place

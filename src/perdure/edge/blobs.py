@@ -62,8 +62,9 @@ class AsyncBlobs:
 
     async def save(self, ref: Ref | str, path: str | os.PathLike[str], *, progress: Progress | None = None) -> int:
         """Write a blob to a file that is there whole and proven, or not at all; how many bytes that were."""
+        target = files.refused_own(self._services, path_of(path))
         reader = await self._services.blobs.open(ref)
-        await files.DiskFiles().replace(path_of(path), _told(reader, progress_of(progress)))
+        await files.DiskFiles().replace(target, _told(reader, progress_of(progress)))
         return reader.size
 
     async def stat(self, ref: Ref | str) -> "BlobInfo":

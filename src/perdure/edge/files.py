@@ -8,10 +8,13 @@ import os
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from perdure.core.errors import BadExport, DiskFull, NotFound, PerdureError, ReadOnly, WorldError
 from perdure.waiting import blocking
+
+if TYPE_CHECKING:
+    from perdure.compose import Services
 
 T = TypeVar("T")
 BATCH: Final = 1 << 20
@@ -176,3 +179,13 @@ def _translate(error: OSError, path: str) -> PerdureError:
     if error.errno in _NOWHERE:
         return NotFound(f"{path} or its folder does not exist; check the path", path=path)
     return WorldError(f"{path}: {error}; check the disk and try again", path=path)
+
+
+def refused_own(services: "Services", target: str) -> str:
+    """The path to write to, unless the open store lives on what is there."""
+    from perdure.services.manifests import refuse_own
+
+    opened = services.opened
+    given = () if opened is None else (opened.path, opened.keys.key, opened.keys.vault)
+    refuse_own(target, [os.fspath(place) for place in given if isinstance(place, str | os.PathLike)])
+    return target

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from perdure.compose import Services, copying
 from perdure.core.errors import Refused
 from perdure.edge import given
+from perdure.edge.files import refused_own
 
 if TYPE_CHECKING:
     from perdure.services.archiving import Archived, NotArchived
@@ -70,7 +71,7 @@ class Keeping:
         wiring = copying(__version__, opened.keys, opened.cold, self._services.sessions.ambient)
         return await Backups(wiring).back_up(
             opened.path,
-            given.path_of(target),
+            refused_own(self._services, given.path_of(target)),
             portable=given.flag_of(portable, "portable"),
             overwrite=given.flag_of(overwrite, "overwrite"),
             verify=given.text_of(verify, "verify"),

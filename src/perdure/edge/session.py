@@ -23,7 +23,7 @@ from perdure.core.session.transcript import Turn, turns_of
 from perdure.core.session.values import clone
 from perdure.edge import given
 from perdure.edge.blobs import Attaching
-from perdure.edge.files import DiskFiles
+from perdure.edge.files import DiskFiles, refused_own
 from perdure.edge.life import Living
 from perdure.edge.timing import Timed
 from perdure.edge.turn import AsyncTurn
@@ -360,7 +360,7 @@ class AsyncSession(Attaching, Living, Timed):
         self, path: str | os.PathLike[str] | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> list[bytes]:
         """The session as JSONL, one event a line: as lines, or into a file that is there whole or not at all."""
-        target = None if path is None else given.path_of(path)
+        target = None if path is None else refused_own(self._services, given.path_of(path))
         lines = self._services.exporting.export(self.id, given.progress_of(progress))
         if target is None:
             return [line async for line in lines]

@@ -40,6 +40,10 @@ class Cold(Protocol):
         """Forget an object for good; False when there was none."""
         ...
 
+    async def reach(self) -> None:
+        """`ColdUnreachable` when what was put there cannot be seen now: a share that is not mounted looks empty."""
+        ...
+
     def list(self, folder: str = "") -> AsyncIterator[Kept]:
         """All objects, or those whose name begins with this and `/`, by name."""
         ...

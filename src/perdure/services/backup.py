@@ -8,8 +8,7 @@ backup; and the bundles of archived sessions, which lie in cold storage.
 
 import msgspec
 
-from perdure.core.errors import Invalid
-from perdure.ports.backup import Copies, Facts
+from perdure.ports.backup import Copies, Engine, Facts
 from perdure.services import dumping
 from perdure.services import manifests as files
 from perdure.services.copies import Stages, Wiring, check_level, clear, refuse_existing, unseen, verified
@@ -47,23 +46,33 @@ class Backups:
         """
         check_level(verify)
         engine, target = self._wiring.engine_of(source), files.absolute(target)
-        if engine.place == target:
-            raise Invalid(f"{target} is the store itself; choose another place for its backup", path=target)
+        files.refuse_own(target, [engine.place])
         partial = target + PARTIAL
         with files.claimed(partial):
             refuse_existing(target, overwrite)
             clear(partial)
-            made_at = self._wiring.ambient.now()
-            kind: Kind = "portable"
-            if portable or not isinstance(engine, Copies):
-                facts = await aside(lambda: dumping.dump(engine, partial, made_at, stages("dumping")))
-            else:
-                kind, copies = "file", engine
-                facts = await aside(lambda: copies.copy(partial, stages("copying")))
-            reached, remarks = await verified(self._wiring, verify, partial, source, facts, stages)
-            sha, size = await aside(lambda: files.digest_of(partial, stages("hashing")))
-            manifest = self._manifest(source, facts, kind, made_at, reached, sha, size)
-            await aside(lambda: _finish(target, manifest))
+            try:
+                made = await self._made(engine, source, target, portable, verify, stages)
+            except BaseException:
+                clear(partial)  # half a copy serves nobody, and may fill the disk that the store lives on
+                raise
+        return made
+
+    async def _made(
+        self, engine: Engine, source: str, target: str, portable: bool, verify: str, stages: Stages
+    ) -> BackedUp:
+        partial = target + PARTIAL
+        made_at = self._wiring.ambient.now()
+        kind: Kind = "portable"
+        if portable or not isinstance(engine, Copies):
+            facts = await aside(lambda: dumping.dump(engine, partial, made_at, stages("dumping")))
+        else:
+            kind, copies = "file", engine
+            facts = await aside(lambda: copies.copy(partial, stages("copying")))
+        reached, remarks = await verified(self._wiring, verify, partial, source, facts, stages)
+        sha, size = await aside(lambda: files.digest_of(partial, stages("hashing")))
+        manifest = self._manifest(source, facts, kind, made_at, reached, sha, size)
+        await aside(lambda: _finish(target, manifest))
         return BackedUp(path=target, manifest=manifest, remarks=(*remarks, *_remarks(manifest, engine.place)))
 
     def _manifest(

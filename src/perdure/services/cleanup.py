@@ -16,6 +16,7 @@ from perdure.core.session import commands as do
 from perdure.core.session.cleanup import MAX_ERROR, ORDER, Step
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import TERMINAL, Phase
+from perdure.core.session.shown import told
 from perdure.core.session.state import State
 from perdure.core.session.timeouts import SCRUBS, SECOND
 from perdure.ports.store import Commit
@@ -183,7 +184,7 @@ async def _attempt(run: Run, call: CleanupCall) -> str | None:
     try:
         await run(call)
     except Exception as error:  # foreign code: its failure is noted, and the session is looked at again later
-        return scrub.mask(f"{type(error).__name__}: {error}")[:MAX_ERROR]
+        return scrub.mask(told(error))[:MAX_ERROR]
     return None
 
 

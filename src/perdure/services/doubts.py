@@ -46,7 +46,8 @@ class Doubts:
         await self._cold.put(note, _once(msgspec.json.encode(Doubt(session, tuple(names)))))
 
     async def note_all(self, session: SessionId) -> None:
-        """Note every bundle a session has."""
+        """Note every bundle a session has, before it loses what they hold; refused while they cannot be seen."""
+        await self._cold.reach()
         names = [kept.name async for kept in self._cold.list(session)]
         if names:
             await self.note(session, names)

@@ -11,6 +11,7 @@ from perdure.core.session.decide import Facts, decide
 from perdure.core.session.event import Draft
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import MOVE_NAMES, Moved, Phase
+from perdure.core.session.shown import told
 from perdure.core.session.turns import TurnInterrupted, Unfinished
 from perdure.ports.store import Query
 from perdure.services.sessions import Outcome, Sessions
@@ -90,7 +91,7 @@ class Lifecycle:
                 await hook(session, moved)
             except Exception as refusal:  # the hook is foreign code: whatever it raises is its no
                 raise HookRefused(
-                    f"a hook before {command.event!r} said no: {refusal}", event=command.event, session=session
+                    f"a hook before {command.event!r} said no: {told(refusal)}", event=command.event, session=session
                 ) from refusal
 
     async def compensate(self, session: SessionId) -> tuple[str, ...]:
@@ -138,5 +139,5 @@ async def _attempt(undo: Undo, session: SessionId, arguments: dict[str, Any]) ->
     try:
         await undo(session, arguments)
     except Exception as error:  # foreign code: the failure is noted in the log and the next one still runs
-        return f"{type(error).__name__}: {error}"
+        return told(error)
     return None

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -146,6 +146,8 @@ def taken_over(source: str, target: str, progress: Progress | None = None) -> tu
 
 
 def _reopened(path: str) -> Any:
+    if os.path.islink(path):
+        os.unlink(path)  # ours is a file: whoever put a link there meant another one to be written
     return open(path, "r+b" if os.path.exists(path) else "w+b")
 
 
@@ -238,3 +240,16 @@ def _translate(error: OSError, path: str) -> PerdureError:
     if error.errno in _NOWHERE:
         return NotFound(f"{path} or its folder does not exist; check the path", path=path)
     return WorldError(f"{path}: {error}; check the disk and try again", path=path)
+
+
+OWN: Final = ("", "-wal", "-shm", ".master", ".keys")
+"""What lies beside a store and belongs to it."""
+
+
+def refuse_own(target: str, places: Iterable[str]) -> None:
+    """Refuse to write over what a store lives on, by whatever path it is named, or over what is no file."""
+    real = os.path.realpath(target)
+    if os.path.exists(real) and not os.path.isfile(real):
+        raise Invalid(f"{target} is not a file; choose another path", path=target)
+    if any(real == os.path.realpath(place + suffix) for place in places for suffix in OWN):
+        raise Invalid(f"{target} is the store itself, or belongs to it; choose another path", path=target)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from perdure.core.session.shown import told
 from perdure.core.session.state import State
 from perdure.core.session.waking import Lookup, Scope, Tool, ToolSpec, rebind
 from perdure.core.session.woken import BoundTool, ToolOutcome
@@ -53,7 +54,7 @@ async def _offer(ask: Callable[..., Answer[Tool | None]], troubles: list[str], *
     try:
         return await settled(ask(*given))
     except Exception as error:  # a registry is foreign code: what it raises means that it offers nothing
-        troubles.append(f"{type(error).__name__}: {error}")
+        troubles.append(told(error))
         return None
 
 
@@ -61,5 +62,5 @@ async def _may(registry: ToolRegistry, tool: Tool, scope: Scope, troubles: list[
     try:
         return bool(await settled(registry.authorize(tool, scope)))
     except Exception as error:  # foreign code again: whoever cannot say yes says no
-        troubles.append(f"{type(error).__name__}: {error}")
+        troubles.append(told(error))
         return False

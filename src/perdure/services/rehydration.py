@@ -14,7 +14,7 @@ import msgspec
 from perdure.core.errors import Invalid, NotFound, RetrievalFailed
 from perdure.core.session import codec
 from perdure.core.session.quality import Retrieval, Wanted
-from perdure.core.session.shown import shown
+from perdure.core.session.shown import shown, told
 from perdure.core.session.state import State
 from perdure.core.session.values import check, clone
 from perdure.core.session.waking import SECOND, Found, Question, Scope, WakePolicy, fresh_enough, freshness_of
@@ -111,7 +111,7 @@ class Rehydration:
         except Late:
             reason = f"there was no answer within {policy.deadline:g} seconds"
         except Exception as error:  # a retriever is foreign code: whatever it raises is its failure
-            reason = f"{type(error).__name__}: {error}"
+            reason = told(error)
         else:
             found = Found(results=results, fetched_at=self._ambient.now())
             await self._remember(key, found, policy)

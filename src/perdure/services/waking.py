@@ -16,6 +16,7 @@ from perdure.core.session import commands as do
 from perdure.core.session import waking
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Phase
+from perdure.core.session.shown import told
 from perdure.core.session.state import State
 from perdure.core.session.tools import Tools
 from perdure.core.session.turns import TurnInterrupted
@@ -156,11 +157,11 @@ class Waking:
             except Late:
                 failed[name] = f"there was no answer within {policy.deadline:g} seconds"
             except Exception as error:  # a provider is foreign code: whatever it raises is its failure
-                failed[name] = f"{type(error).__name__}: {error}"
+                failed[name] = told(error)
         if failed and policy.require_memory:
-            told = "; ".join(f"{name}: {why}" for name, why in failed.items())
+            why = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
             raise MemoryUnavailable(
-                f"memory of session {state.session} could not be loaded ({told}); mend its provider and wake it again",
+                f"memory of session {state.session} could not be loaded ({why}); mend its provider and wake it again",
                 session=state.session,
                 layers=tuple(failed),
             )

@@ -13,3 +13,12 @@ def shown(value: object) -> str:
     if value is None or kind is bool or kind is float:
         return repr(value)
     return kind.__name__
+
+
+def told(error: BaseException) -> str:
+    """What foreign code says went wrong, as a text that can be stored, whatever it raised."""
+    try:
+        words = str(error)
+    except Exception:  # even that is foreign code
+        words = "it does not say what"
+    return f"{type(error).__name__}: {words}".encode("utf-8", "replace").decode()

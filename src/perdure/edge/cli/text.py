@@ -17,6 +17,10 @@ _SPACE: Final = re.compile(r"\s+")
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999, which is all that can be spelled."""
+
+
 def clean(text: str) -> str:
     """The text with everything that acts instead of showing spelled out; newlines stay."""
     return _UNSAFE.sub(_escape, text.replace("\r\n", "\n")).expandtabs(4)
@@ -39,6 +43,7 @@ def one_line(text: str, width: int | None = None) -> str:
 
 def moment(micros: int) -> str:
     """A time as RFC 3339 in UTC, to the microsecond: the spelling in every JSON document."""
+    micros = min(max(micros, FIRST), LAST)
     return (
         datetime.fromtimestamp(micros // 1_000_000, UTC)
         .replace(microsecond=micros % 1_000_000)
@@ -49,6 +54,7 @@ def moment(micros: int) -> str:
 
 def day_and_time(micros: int) -> str:
     """A time for people, in UTC, to the second."""
+    micros = min(max(micros, FIRST), LAST)
     return datetime.fromtimestamp(micros // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
