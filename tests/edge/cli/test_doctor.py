@@ -94,6 +94,6 @@ def test_little_space_is_a_warning(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_each_condition_of_the_file_is_judged(change: dict[str, Any], subject: str, status: str) -> None:
     facts = {"journal_mode": "wal", "integrity": "ok", "orphans": 0, **change}
-    found = {item.subject: item for item in doctor._condition(facts, 0)}
+    found = {item.subject: item for item in doctor._condition(facts)}
     assert (found[subject].status, bool(found[subject].advice)) == (status, True)
-    assert [item.status for name, item in found.items() if name != subject] == ["ok"] * 3
+    assert [item.status for name, item in found.items() if name != subject] == ["ok"] * 2

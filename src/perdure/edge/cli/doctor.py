@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from perdure.core.errors import PerdureError
 from perdure.edge.cli import documents, exits
-from perdure.edge.cli.opening import keys_given
+from perdure.edge.cli.opening import is_address, keys_given
 from perdure.edge.cli.options import json_option, store_option
 from perdure.edge.cli.text import counted, size
 
@@ -35,7 +35,7 @@ class Finding(msgspec.Struct, frozen=True):
 @json_option
 def doctor(store: str, as_json: bool) -> None:
     """Check this machine and a store, and say what to do. Exit code 5 when something fails."""
-    findings = [*_machine(), *_place(store), *_store(store)]
+    findings = [*_machine(), *(() if is_address(store) else _place(store)), *_store(store)]
     failed = any(item.status == "fail" for item in findings)
     if as_json:
         documents.emit({"ok": not failed, "checks": [msgspec.to_builtins(item) for item in findings]})
@@ -144,7 +144,7 @@ def _store(path: str) -> Iterator[Finding]:
     """The store itself, opened read-only."""
     import perdure
 
-    if not os.path.exists(path):
+    if not is_address(path) and not os.path.exists(path):
         asked = click.get_current_context().get_parameter_source("store") is not ParameterSource.DEFAULT
         advice = "check the path" if asked else "name one with --store, or make one with perdure.open"
         yield Finding("fail" if asked else "warn", "store", f"there is none at {path}", advice)
@@ -155,16 +155,34 @@ def _store(path: str) -> Iterator[Finding]:
     except PerdureError as error:
         yield Finding("fail", "store", error.message, "nothing was changed")
         return
+    place = facts["engine"] if is_address(path) else path
     yield Finding(
         "ok",
         "store",
-        f"{path}: format {facts['format']}, {counted(facts['sessions'], 'session')}, "
+        f"{place}: format {facts['format']}, {counted(facts['sessions'], 'session')}, "
         f"{counted(facts['records'], 'record')}, {size(facts['bytes'])}",
     )
-    yield from _condition(facts, waiting)
+    yield from _served(facts) if is_address(path) else _condition(facts)
+    if waiting:
+        advice = "if no process is at work on them, close them with perdure sessions recover"
+        yield Finding("warn", "open turns", counted(waiting, "session"), advice)
+    else:
+        yield Finding("ok", "open turns", "none")
 
 
-def _condition(facts: dict[str, Any], waiting: int) -> Iterator[Finding]:
+_PLAIN = ("engine", "format", "sessions", "records", "bytes", "path", "read_only")
+
+
+def _served(facts: dict[str, Any]) -> Iterator[Finding]:
+    """What a server tells of itself."""
+    for name, found in facts.items():
+        if name not in _PLAIN and isinstance(found, str | int | float | bool):
+            bad = name == "fsync" and found in ("off", False)
+            advice = "turn it on: without it an acknowledged write can be lost" if bad else ""
+            yield Finding("fail" if bad else "ok", name.replace("_", " "), str(found), advice)
+
+
+def _condition(facts: dict[str, Any]) -> Iterator[Finding]:
     if facts["journal_mode"] == "wal":
         yield Finding("ok", "journal", "write-ahead log")
     else:
@@ -180,8 +198,3 @@ def _condition(facts: dict[str, Any], waiting: int) -> Iterator[Finding]:
         yield Finding("warn", "orphans", f"{counted(facts['orphans'], 'record')} of no session", advice)
     else:
         yield Finding("ok", "orphans", "none")
-    if waiting:
-        advice = "if no process is at work on them, close them with perdure sessions recover"
-        yield Finding("warn", "open turns", counted(waiting, "session"), advice)
-    else:
-        yield Finding("ok", "open turns", "none")

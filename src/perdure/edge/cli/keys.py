@@ -58,7 +58,7 @@ def _document(item: "Shown") -> dict[str, Any]:
 
 def _line(item: "Shown") -> tuple[str, ...]:
     made = "" if item.made_at is None else day_and_time(item.made_at)
-    said = "current" if item.current else "" if item.salts else "can be forgotten"
+    said = "current" if item.current else "" if item.salts else "unused"
     return item.id, made, str(item.salts), str(item.condemned), said if item.there else "MISSING"
 
 

@@ -27,8 +27,11 @@ def opened(path: str, *, read_only: bool, create: bool = False, **options: Any) 
     """The store at a path, closed afterwards; `NotAStore` when there is none and none may be made."""
     import perdure
 
-    if not create and not os.path.isfile(path):
+    served = is_address(path)
+    if not create and not served and not os.path.isfile(path):
         raise NotAStore(f"no store at {path}; name one with --store or PERDURE_STORE", path=path)
+    if served and not create and not read_only:
+        perdure.open(path, read_only=True, **keys_given()).close()  # a database without a store stays so
     options.setdefault("cold", os.environ.get(COLD) or None)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -37,6 +40,11 @@ def opened(path: str, *, read_only: bool, create: bool = False, **options: Any) 
         click.echo(f"note: {item.message}", err=True)
     with db:
         yield db
+
+
+def is_address(path: str) -> bool:
+    """Whether a store is named by an address, rather than by a path; an address may hold a password."""
+    return "://" in path
 
 
 def keys_given() -> dict[str, Any]:
