@@ -6,12 +6,15 @@ After every round a fresh process proves the promise, as for SQLite.
 """
 
 import argparse
+import base64
+import os
 import random
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -101,10 +104,29 @@ class Siege:
         self._keep(verdict.lines)
 
 
-def besiege(crashes: int, kills: int, seed: int, minutes: float) -> Siege:
+@contextmanager
+def keys(folder: str, sealed: bool) -> Iterator[None]:
+    """A master key and a vault for everyone in this process and below, if wanted."""
+    if not sealed:
+        yield
+        return
+    given = {"PERDURE_MASTER_KEY": base64.b64encode(os.urandom(32)).decode(), "PERDURE_VAULT": f"{folder}/vault"}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name in given:
+            del os.environ[name]
+
+
+def besiege(crashes: int, kills: int, seed: int, minutes: float, *, sealed: bool = False) -> Siege:
     """Rounds until the server has crashed and clients have died so often, or something was found."""
     ends = time.monotonic() + minutes * 60
-    with running() as server, tempfile.TemporaryDirectory(prefix="perdure-siege-") as folder:
+    with (
+        running() as server,
+        tempfile.TemporaryDirectory(prefix="perdure-siege-") as folder,
+        keys(folder, sealed),
+    ):
         siege = Siege(server, Path(folder), seed)
         siege.check()
         while (siege.crashes < crashes or siege.kills < kills) and not siege.problems and time.monotonic() < ends:
@@ -123,13 +145,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m torture.postgres", description=__doc__)
     parser.add_argument("--seed", type=int, help="replay the schedule of an earlier run")
     parser.add_argument("--quick", action="store_true", help=f"a taste: {QUICK_CRASHES} crashes, {QUICK_KILLS} kills")
+    parser.add_argument("--sealed", action="store_true", help="with every byte sealed")
     parser.add_argument("--minutes", type=float, default=30.0, help="stop after this long (%(default)g)")
     chosen = parser.parse_args()
     seed = random.SystemRandom().randrange(10**9) if chosen.seed is None else chosen.seed
     crashes, kills = (QUICK_CRASHES, QUICK_KILLS) if chosen.quick else (CRASHES, KILLS)
     print(f"torture: seed {seed}; replay with --seed {seed}", flush=True)
     started = time.monotonic()
-    siege = besiege(crashes, kills, seed, chosen.minutes)
+    siege = besiege(crashes, kills, seed, chosen.minutes, sealed=chosen.sealed)
     for problem in siege.problems[:20]:
         print(f"FOUND: {problem[-1500:]}", file=sys.stderr)
     if siege.crashes < crashes or siege.kills < kills:
