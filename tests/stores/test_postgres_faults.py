@@ -512,6 +512,7 @@ def strike(*_):
     struck += 1
     raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, strike)
+sys.unraisablehook = lambda _: None  # one that strikes a destructor is swallowed by the interpreter, with a word on it
 other, stop = make.create(), threading.Event()
 def write():
     global other
@@ -536,7 +537,7 @@ def go_on():
 for number in range(60):
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.0001 * number)
-        while True: go_on()
+        while struck == number: go_on()
     except KeyboardInterrupt:
         continue
 go_on()
