@@ -21,10 +21,12 @@ PUBLIC = (
     "WorldError",
     "__version__",
     "aopen",
+    "arestore",
     "declare",
     "errors",
     "events",
     "open",
+    "restore",
 )
 
 

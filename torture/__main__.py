@@ -17,6 +17,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help=f"stop after this long (default {MINUTES:g})")
     parser.add_argument("--quick", action="store_true", help=f"a taste: {QUICK_KILLS} kills, every kind of fault")
     parser.add_argument("--plant", choices=PLANTS, help="torture a worker with this bug, which must be found")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
+        "--sealed", action="store_true", default=True, help="sealed stores, as users have them (default)"
+    )
+    kinds.add_argument("--clear", dest="sealed", action="store_false", help="stores in the clear")
     parser.add_argument("--keep", action="store_true", help="keep the stores when something is found")
     chosen = parser.parse_args()
     kills = chosen.kills
@@ -29,14 +34,16 @@ def main() -> int:
         quick=chosen.quick,
         plant=chosen.plant,
         keep=chosen.keep,
+        sealed=chosen.sealed,
     )
-    print(f"torture: seed {options.seed}; replay with --seed {options.seed}", flush=True)
+    kind = "--sealed" if options.sealed else "--clear"
+    print(f"torture: seed {options.seed}; replay with --seed {options.seed} {kind}", flush=True)
     tally = run(options, lambda line: print(line, flush=True))
     print(tally.table())
     for problem in tally.problems[:20]:
         print(f"FOUND: {problem[-1500:]}", file=sys.stderr)
     verdict = f"{len(tally.problems)} problems" if tally.problems else "nothing lost, nothing doubled, nothing changed"
-    print(f"torture: {verdict} after {tally.killed} kills in {tally.seconds:.0f} s (seed {options.seed})")
+    print(f"torture: {verdict} after {tally.killed} kills in {tally.seconds:.0f} s (seed {options.seed}, {kind})")
     return 1 if tally.problems else 0
 
 

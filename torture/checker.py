@@ -6,7 +6,6 @@ same key lands once. What it did and found goes to stdout as one JSON document.
 """
 
 import argparse
-import os
 import random
 import sys
 import time
@@ -23,6 +22,7 @@ from torture.content import compose, fingerprint, piece
 from torture.ledger import Attempt, Ledger
 from torture.line import Line
 from torture.scan import STEPS, Group, groups_of
+from torture.sealing import seal_of
 
 MARKED = {
     "create": {"created"},
@@ -291,8 +291,7 @@ def integrity(store: str) -> str:
 def check(store: str, ledger: Ledger, *, shared: int = 0, everything: bool = False) -> Verdict:
     """Open the store, prove everything, send again what was never answered, prove it again."""
     started = time.perf_counter()
-    clear = "://" in store and not os.environ.get("PERDURE_VAULT")
-    with perdure.open(store, seal=False if clear else None) as db:
+    with perdure.open(store, seal=seal_of(store)) as db:
         opened = time.perf_counter()
         checker = Checker(db, ledger)
         verdict, seed = checker.verdict, str(len(ledger.appends))

@@ -95,6 +95,7 @@ class Disk:
         names = self._sure if self._rng.random() < 0.5 else self._now
         for name, inode in names.items():
             (folder / name).write_bytes(inode.image(self._rng))
+            (folder / name).chmod(0o600)  # a vault is nobody else's to read, and stays so
 
 
 class Recorder:

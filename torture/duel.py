@@ -12,13 +12,14 @@ import perdure
 from perdure import errors
 from torture.content import Shape, compose
 from torture.process import ROOT, environment
+from torture.sealing import seal_of
 
 FORM = Shape(1, 40, False)
 
 
 def strike(store: str, session: str, name: str, count: int) -> None:
     """Append `count` turns without a version; then one with a version that is surely stale."""
-    with perdure.open(store) as db:
+    with perdure.open(store, seal=seal_of(store)) as db:
         mine = db.session(session)
         print("ready", flush=True)
         sys.stdin.readline()
@@ -32,7 +33,7 @@ def strike(store: str, session: str, name: str, count: int) -> None:
 
 def fight(store: Path, count: int) -> list[str]:
     """Two writers, `count` turns each, on a fresh session; what was wrong, if anything."""
-    with perdure.open(store) as db:
+    with perdure.open(store, seal=seal_of(store)) as db:
         session = db.create(title="create.duel").id
     command = [sys.executable, "-m", "torture.duel", str(store), session]
     pair = [
@@ -66,7 +67,7 @@ def fight(store: Path, count: int) -> list[str]:
         for one, said in zip(pair, ends, strict=True)
         if one.returncode
     ]
-    with perdure.open(store) as db:
+    with perdure.open(store, seal=seal_of(store)) as db:
         return problems + judged(db.session(session), count, [said[0].strip() for said in ends])
 
 

@@ -145,12 +145,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m torture.postgres", description=__doc__)
     parser.add_argument("--seed", type=int, help="replay the schedule of an earlier run")
     parser.add_argument("--quick", action="store_true", help=f"a taste: {QUICK_CRASHES} crashes, {QUICK_KILLS} kills")
-    parser.add_argument("--sealed", action="store_true", help="with every byte sealed")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--sealed", action="store_true", default=False, help="with every byte sealed")
+    kinds.add_argument("--clear", dest="sealed", action="store_false", help="in the clear (default)")
     parser.add_argument("--minutes", type=float, default=30.0, help="stop after this long (%(default)g)")
     chosen = parser.parse_args()
     seed = random.SystemRandom().randrange(10**9) if chosen.seed is None else chosen.seed
     crashes, kills = (QUICK_CRASHES, QUICK_KILLS) if chosen.quick else (CRASHES, KILLS)
-    print(f"torture: seed {seed}; replay with --seed {seed}", flush=True)
+    kind = "--sealed" if chosen.sealed else "--clear"
+    print(f"torture: seed {seed}; replay with --seed {seed} {kind}", flush=True)
     started = time.monotonic()
     siege = besiege(crashes, kills, seed, chosen.minutes, sealed=chosen.sealed)
     for problem in siege.problems[:20]:
@@ -160,7 +163,7 @@ def main() -> int:
     verdict = f"{len(siege.problems)} problems" if siege.problems else "nothing lost, nothing doubled, nothing changed"
     print(
         f"torture: {verdict} after {siege.crashes} crashes of the server and {siege.kills} kills of clients, "
-        f"{siege.acked} appends acknowledged, in {time.monotonic() - started:.0f} s (seed {seed})"
+        f"{siege.acked} appends acknowledged, in {time.monotonic() - started:.0f} s (seed {seed}, {kind})"
     )
     return 1 if siege.problems else 0
 

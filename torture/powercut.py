@@ -27,6 +27,7 @@ from torture.lane import Lane, together
 from torture.ledger import Ledger
 from torture.line import Line, Task, read
 from torture.process import ROOT, environment
+from torture.sealing import seal_of
 
 WAL_PAGES = 60
 """Checkpoints come this often while recording, so that cuts fall into them and into a log that starts over."""
@@ -49,7 +50,7 @@ def record(store: Path, seed: int, recorder: Recorder) -> None:
     own: tuple[str, ...] = ()
     for life in range(3):
         task = Task(name=f"p{life}", store=str(store), seed=f"{seed}/{life}", lanes=2, steps=25, own=own)
-        with perdure.open(store) as db:
+        with perdure.open(store, seal=seal_of(store)) as db:
             lanes = [Lane(task, number, db, Script(recorder), blocking=True) for number in range(task.lanes)]  # type: ignore[arg-type]
             together(lanes)
             own = tuple(row.session for row in db.find(limit=9, tags=("torture",)).items if row.parent is None)[:2]
@@ -59,12 +60,12 @@ def record_failing(store: Path, seed: int, recorder: Recorder) -> None:
     """One writer on a disk whose syncs fail now and then; it retries until each append is acknowledged."""
     connection.WAL_PAGES = WAL_PAGES  # type: ignore[misc]
     voice: Any = Script(recorder)
-    with perdure.open(store) as db:
+    with perdure.open(store, seal=seal_of(store)) as db:
         voice.say("try", op="create", name="create.p.0.1")
         session = db.create(title="create.p.0.1", key="create.p.0.1", tags=("torture",)).id
         voice.say("mark", op="create", name="create.p.0.1", session=session, last=1)
     task = Task(name="p", store=str(store), seed=f"{seed}", mode="ailing", steps=60, own=(session,))
-    Ailing(task, lambda: perdure.open(store), voice).run()
+    Ailing(task, lambda: perdure.open(store, seal=seal_of(store)), voice).run()
 
 
 def cut(recorder: Recorder, seed: int, cuts: int, folder: Path) -> list[str]:
@@ -87,7 +88,8 @@ def cut(recorder: Recorder, seed: int, cuts: int, folder: Path) -> list[str]:
 def _left(disk: Disk, said: list[Line], folder: Path) -> list[str]:
     folder.mkdir()
     disk.image(folder)
-    shutil.copy(folder.parent / "store.db.master", folder)  # written once, before all else, and not by SQLite
+    if seal_of(folder) is None:
+        shutil.copy(folder.parent / "store.db.master", folder)  # written once, before all else, and not by SQLite
     ledger = Ledger()
     ledger.take(said)
     try:

@@ -17,6 +17,7 @@ from torture.arena import Arena, Decks
 from torture.blows import FAULTS, KILLS, STRACE
 from torture.duel import fight
 from torture.powercut import strike
+from torture.sealing import sealing
 from torture.tally import Tally
 
 PLANTS = ("early-ack", "double-apply", "no-sync")
@@ -34,6 +35,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     plant: str | None = None
     complete: bool = True
     keep: bool = False
+    sealed: bool = True
 
 
 def run(options: Options, say: Callable[[str], None]) -> Tally:
@@ -47,11 +49,13 @@ def run(options: Options, say: Callable[[str], None]) -> Tally:
     decks = Decks(rng)
     number = 0
     try:
-        while not _done(options, tally):
-            number += 1
-            _one_store(Arena(base / f"a{number}", f"a{number}", rng, decks, tally, options.plant), options, tally, say)
-        if options.complete and not tally.problems and options.plant is None:
-            _insist(base, rng, decks, tally)
+        with sealing(options.sealed):
+            while not _done(options, tally):
+                number += 1
+                arena = Arena(base / f"a{number}", f"a{number}", rng, decks, tally, options.plant)
+                _one_store(arena, options, tally, say)
+            if options.complete and not tally.problems and options.plant is None:
+                _insist(base, rng, decks, tally)
     finally:
         if tally.problems and options.keep:
             say(f"the stores are kept in {base}")

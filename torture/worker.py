@@ -17,6 +17,7 @@ import perdure
 from torture.ailing import Ailing
 from torture.lane import Lane, plainly, together
 from torture.line import Task, Voice
+from torture.sealing import seal_of
 
 
 def main(task: Task, voice: Voice) -> None:
@@ -42,14 +43,9 @@ def opened(task: Task, voice: Voice) -> Any:
     """The store, with the time it took."""
     voice.say("opening")
     started = time.perf_counter()
-    db = perdure.open(task.store, seal=sealing(task.store))
+    db = perdure.open(task.store, seal=seal_of(task.store))
     voice.say("opened", ms=(time.perf_counter() - started) * 1000)
     return db
-
-
-def sealing(store: str) -> bool | None:
-    """A file brings its own keys; a server is sealed if the environment names a vault for it."""
-    return False if "://" in store and not os.environ.get("PERDURE_VAULT") else None
 
 
 def with_threads(task: Task, voice: Voice) -> None:
@@ -66,7 +62,7 @@ async def with_tasks(task: Task, voice: Voice) -> None:
     """Several tasks on one handle of the async library."""
     voice.say("opening")
     started = time.perf_counter()
-    async with await perdure.aopen(task.store, seal=sealing(task.store)) as db:
+    async with await perdure.aopen(task.store, seal=seal_of(task.store)) as db:
         voice.say("opened", ms=(time.perf_counter() - started) * 1000)
         lanes = [Lane(task, number, db, voice, blocking=False) for number in range(task.lanes)]
         await asyncio.gather(*(lane.run() for lane in lanes))

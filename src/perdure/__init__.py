@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perdure.core.session.values import Ref
     from perdure.core.session.waking import WakePolicy
     from perdure.edge.blocking import Perdure, Session, open
+    from perdure.edge.keeping import arestore, restore
     from perdure.edge.library import AsyncPerdure, aopen
     from perdure.edge.session import AsyncSession
     from perdure.services.loading import SnapshotPolicy
@@ -49,10 +50,12 @@ __all__ = [
     "WorldError",
     "__version__",
     "aopen",
+    "arestore",
     "declare",
     "errors",
     "events",
     "open",
+    "restore",
 ]
 
 _HOMES = {
@@ -69,9 +72,11 @@ _HOMES = {
     "SnapshotPolicy": "services.loading",
     "WakePolicy": "core.session.waking",
     "aopen": "edge.library",
+    "arestore": "edge.keeping",
     "declare": "core.session.declared",
     "events": "events",
     "open": "edge.blocking",
+    "restore": "edge.keeping",
 }
 
 

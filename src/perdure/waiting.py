@@ -12,21 +12,23 @@ steps that are atomic and may be taken again: delivering a ticket, leaving a lan
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from threading import Lock, local
-from typing import Any, Generic, NamedTuple, TypeVar
+from types import CoroutineType
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 T = TypeVar("T")
+Steps: TypeAlias = "CoroutineType[Any, Any, Any]"
 Waiter = tuple[Any, Callable[[], None]]
 """An event loop, or None for a thread, and what wakes the one who waits."""
 
 
 class _Mode(local):
-    """How this thread waits, and which lanes it holds while it blocks."""
+    """What this thread drives, and which lanes it holds while it blocks."""
 
     def __init__(self) -> None:
-        self.blocking = 0
+        self.driven: list[Steps] = []
         self.held: list[tuple[Lane, Ticket[None]]] = []
 
 
@@ -34,8 +36,11 @@ _mode = _Mode()
 
 
 def blocking() -> bool:
-    """Whether this thread is inside `drive`."""
-    return _mode.blocking > 0
+    """Whether this thread is inside `drive`. What runs there is asked itself: a count could be left wrong."""
+    for work in _mode.driven:  # noqa: SIM110 - half the time of any()
+        if work.cr_running:
+            return True
+    return False
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
@@ -43,18 +48,33 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
 
     An interrupt (Ctrl-C, a stopped notebook cell) may leave it at any point; the lanes it held are passed on.
     """
-    _mode.blocking += 1
+    driven = _mode.driven
+    steps: Steps = work if type(work) is CoroutineType else _plainly(work)  # type: ignore[assignment]  # either is one
     try:
-        work.send(None)
+        driven.append(steps)
+        steps.send(None)
+        steps.close()
     except StopIteration as finished:
         value: T = finished.value
         return value
     finally:
-        _mode.blocking -= 1
-        if not _mode.blocking and _mode.held:
+        try:
+            driven.remove(steps)  # one step, and the first: an interrupt comes before it or after it
+        except ValueError:
+            pass
+        if driven:
+            _forget_ended(driven)
+        if _mode.held and not blocking():
             _leave_held()
-    work.close()
     raise RuntimeError("a coroutine waited on an event loop inside a blocking call; use perdure.aopen for async code")
+
+
+def _forget_ended(driven: list[Steps]) -> None:
+    """What an interrupted call could not forget. A call made by a signal's handler may have done so meanwhile."""
+    for work in tuple(driven):
+        if work.cr_frame is None:
+            with contextlib.suppress(ValueError):
+                driven.remove(work)
 
 
 def _leave_held() -> None:
@@ -67,7 +87,7 @@ def _leave_held() -> None:
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
     """Await work that must not stop half-way: a cancellation of this task waits for its end, and then goes on."""
-    if _mode.blocking:
+    if blocking():
         return await work
     import asyncio
 
@@ -85,7 +105,7 @@ async def unbroken(work: Coroutine[Any, Any, T]) -> T:
 
 async def aside(work: Callable[[], T]) -> T:
     """Do work that blocks: on this thread when it may block, on another one when an event loop runs here."""
-    if _mode.blocking:
+    if blocking():
         return work()
     import asyncio
 
@@ -150,7 +170,7 @@ class Ticket(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.done:
-            if _mode.blocking:
+            if blocking():
                 self.wait()
             else:
                 import asyncio
@@ -221,7 +241,7 @@ class Lane:
 
     async def __aenter__(self) -> None:
         place: Ticket[None] = Ticket()
-        if _mode.blocking:
+        if blocking():
             _mode.held.append((self, place))
         try:
             self._queue.append(place)
@@ -234,7 +254,7 @@ class Lane:
     async def __aexit__(self, *_: object) -> None:
         place = self._queue[0]
         self.leave(place)
-        if _mode.blocking and (self, place) in _mode.held:
+        if blocking() and (self, place) in _mode.held:
             _mode.held.remove((self, place))
 
     def leave(self, place: Ticket[None]) -> None:
@@ -311,13 +331,20 @@ class Bell:
             await asyncio.wait_for(_plainly(ticket), seconds)
 
 
-async def _plainly(ticket: Ticket[T]) -> T:
-    return await ticket
+async def _plainly(awaited: Awaitable[T]) -> T:
+    """Anything that can be awaited, as a coroutine."""
+    return await awaited
+
+
+def holding(lock: Lock) -> Generator[None, None, None]:
+    """Holds a lock from `next` to `close`: nothing can come between having it and knowing so."""
+    with lock:
+        yield
 
 
 class Forking(NamedTuple):
     """What an object does when its process forks. Before: let go of everything a child must not share. In the parent:
-    go on. In the child: start anew.
+    go on, also if the first was not finished, and also twice. In the child: start anew.
     """
 
     before: Callable[[Any], None]
@@ -337,21 +364,29 @@ def on_fork(owner: Any, forking: Forking) -> None:
 def _before() -> None:
     """The latest comer first: whoever came before it may be what it needs to finish."""
     for owner, forking in reversed(list(_FORKING.items())):
+        _paused.append((owner, forking))  # first: whoever is interrupted on the way goes on as well
         forking.before(owner)
-        _paused.append((owner, forking))
 
 
 def _in_parent() -> None:
-    while _paused:
-        owner, forking = _paused.pop()
-        forking.parent(owner)
+    _go_on(lambda owner, forking: forking.parent(owner))
 
 
 def _in_child() -> None:
     _mode.held.clear()
-    while _paused:
-        owner, forking = _paused.pop()
-        forking.child(owner)
+    _go_on(lambda owner, forking: forking.child(owner))
+
+
+def _go_on(how: Callable[[Any, Forking], None]) -> None:
+    """Nobody calls again after a fork, so an interrupt does not keep the rest from going on."""
+    try:
+        while _paused:
+            how(*_paused[-1])
+            _paused.pop()
+    except BaseException:
+        while _paused:
+            how(*_paused.pop())
+        raise
 
 
 if hasattr(os, "register_at_fork"):

@@ -173,13 +173,14 @@ if child == 0:
     except ColdUnreachable:
         os._exit(7)
     os._exit(1)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-assert drive(cold.stat("one")) is None
+if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7 and drive(cold.stat("one")) is None:
+    print("told")
 """
 
 
 def test_a_forked_child_is_told_instead_of_waiting_for_ever(s3: str) -> None:
-    subprocess.run([sys.executable, "-c", FORKED, s3], check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", FORKED, s3], check=False, timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "told\n", "")
 
 
 def test_sessions_go_to_a_bucket_and_come_back(s3: str, tmp_path: Path) -> None:

@@ -370,6 +370,11 @@ def test_what_holds_nothing_stays_as_it_is(value: Any) -> None:
 )
 def test_no_text_takes_more_steps_than_its_length_allows(piece: str) -> None:
     """Whatever repeats cannot make a pattern try over and over: this would not come back in a lifetime if one did."""
-    find(piece * (200_000 // len(piece)))
-    find(piece * 50 + "x" * 100_000 + piece)
-    find("".join(piece + letter for letter in string.ascii_letters) * 200)
+    for text in (
+        piece * (200_000 // len(piece)),
+        piece * 50 + "x" * 100_000 + piece,
+        "".join(piece + letter for letter in string.ascii_letters) * 200,
+    ):
+        places = [place for found in find(text) for place in (found.start, found.end)]
+        assert places == sorted(places)
+        assert not places or 0 <= places[0] < places[-1] <= len(text)

@@ -1,5 +1,6 @@
 """Whatever is handed in, the answer is one of perdure's own errors and the session is as it was."""
 
+import io
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -173,6 +174,11 @@ REFUSED: dict[str, tuple[Act, type[PerdureError]]] = {
     "a time that is a text": (lambda s, db: db.find(created_after="yesterday"), Invalid),
     "a time too far": (lambda s, db: db.count(created_after=2**70), Invalid),
     "a time beyond what a store compares": (lambda s, db: db.count(created_after=2**63), Invalid),
+    "a time too far to archive by": (lambda s, db: db.archive_ended(2**70), Invalid),
+    "a time too long ago to archive by": (lambda s, db: db.archive_ended(-(2**70)), Invalid),
+    # content
+    "a closed file": (lambda s, db: db.blobs.put(closed()), Invalid),
+    "a file that cannot be read": (lambda s, db: db.blobs.put(unreadable()), Invalid),
     "a page of nothing": (lambda s, db: db.find(limit=0), Invalid),
     "a page of everything": (lambda s, db: db.find(limit=10**6), Invalid),
     "a page of true": (lambda s, db: db.find(limit=True), Invalid),
@@ -183,6 +189,16 @@ REFUSED: dict[str, tuple[Act, type[PerdureError]]] = {
     "an import of nonsense": (lambda s, db: db.import_jsonl(["{", "}"]), Invalid),
     "an import of a number": (lambda s, db: db.import_jsonl(5), Invalid),
 }
+
+
+def closed() -> Any:
+    file = io.BytesIO(b"content")
+    file.close()
+    return file
+
+
+def unreadable() -> Any:
+    return io.BufferedWriter(io.BytesIO())  # type: ignore[type-var]
 
 
 def circle() -> list[Any]:

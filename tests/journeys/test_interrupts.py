@@ -8,6 +8,7 @@ import asyncio
 import dis
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -18,7 +19,7 @@ import apsw
 import pytest
 
 import perdure
-from perdure import errors
+from perdure import errors, waiting
 from perdure import events as ev
 from perdure.stores.sqlite.connection import connect
 from perdure.stores.sqlite.readers import Readers
@@ -29,7 +30,7 @@ from perdure.waiting import Lane, Ticket, drive
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 PATIENCE = 10
 SOURCE = str(Path(perdure.__file__).parent)
-WAITS = ("waiting.py", "writer.py", "readers.py", "blocking.py")
+WAITS = ("waiting.py", "leading.py", "writer.py", "readers.py", "blocking.py")
 CHECKED = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}
 
 
@@ -47,11 +48,13 @@ def interrupted(work: Callable[[], Any], point: int, within: tuple[str, ...] = (
 
     def entered(frame: FrameType, event: str, arg: Any) -> Any:
         name = frame.f_code.co_filename
-        if event != "call" or struck or not name.startswith(SOURCE) or not name.endswith(within):
+        ours = name.startswith(SOURCE) or name in within
+        if event != "call" or struck or not ours or not name.endswith(within):
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         previous = ""
-        strike()
+        if frame.f_lasti < 0:  # not where a generator goes on: raised from here, nothing in it could handle it
+            strike()
 
         def stepped(frame: FrameType, event: str, arg: Any) -> Any:
             nonlocal previous
@@ -60,6 +63,8 @@ def interrupted(work: Callable[[], Any], point: int, within: tuple[str, ...] = (
                 previous = dis.opname[frame.f_code.co_code[frame.f_lasti]]
                 if checked:
                     strike()
+            if event == "exception":  # a call that raises is no point: what handles it is entered at once
+                previous = ""
             return stepped
 
         return stepped
@@ -174,6 +179,34 @@ def test_the_engine_knows_whether_an_interrupted_commit_was_made(file: str, when
     writer.close()
 
 
+def test_an_interrupt_while_another_one_is_seen_to_silences_nobody(file: str) -> None:
+    """The second one strikes where the leader tells the writer's thread that there is work left."""
+    point, struck = 0, True
+
+    async def task(word: str) -> str:
+        return await asyncio.wait_for(written(writer, word), PATIENCE)
+
+    async def broken() -> None:
+        first = iter([KeyboardInterrupt])
+
+        def interrupting(_: Transaction) -> None:
+            for interrupt in first:
+                raise interrupt
+
+        await writer.submit(interrupting)
+
+    writer = Writer(file, lambda: None, None)
+    while struck:
+        point += 1
+        asyncio.run(task(f"before{point}"))
+        struck = interrupted(lambda: drive(broken()), point, (*WAITS, threading.__file__))
+        assert soon(lambda: asyncio.run(task(f"after{point}"))) == f"after{point}"  # noqa: B023
+        assert soon(lambda: drive(written(writer, f"then{point}"))) == f"then{point}"  # noqa: B023
+    soon(writer.close)
+    assert words(file) == [f"{when}{n}" for n in range(1, point + 1) for when in ("before", "after", "then")]
+    assert point > 20, "hardly any point was tried"
+
+
 def test_a_lane_is_passed_on_whenever_its_holder_is_interrupted() -> None:
     point, struck = 0, True
     while struck:
@@ -226,6 +259,24 @@ def test_interrupted_questions_hold_up_no_fork(file: str) -> None:
         readers.go_on()
     assert point > 10
     readers.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_around_a_fork_stops_nobody(tmp_path: Path, when: str) -> None:
+    with perdure.open(tmp_path / "store.db") as db:
+        session = db.create("x")
+        first = session.append(ev.Feedback(comment="here"))
+        point, struck = 0, True
+        while struck:
+            point += 1
+            if when == "before":
+                struck = interrupted(waiting._before, point)
+                waiting._in_parent()
+            else:
+                waiting._before()
+                struck = interrupted(waiting._in_parent, point)
+            assert soon(lambda: session.append(ev.Feedback(comment="still here"))) == first + point
+        assert point > (20 if when == "before" else 5), "hardly any point was tried"
 
 
 def test_a_handle_is_usable_wherever_a_call_was_interrupted(tmp_path: Path) -> None:

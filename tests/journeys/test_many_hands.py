@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 import perdure
 from perdure import events as ev
 from perdure.core.errors import KeyInFlight
+from tests.journeys.conftest import Place
 
 PATIENCE = 60.0
 """Seconds until a test that hangs is a test that fails."""
@@ -28,12 +28,12 @@ def texts(session: perdure.Session) -> list[Any]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.db"
+def path(place: Place) -> str:
+    return place.at("store.db")
 
 
 @pytest.fixture
-def db(path: Path) -> Iterator[perdure.Perdure]:
+def db(path: str) -> Iterator[perdure.Perdure]:
     with perdure.open(path) as opened:
         yield opened
 
@@ -80,7 +80,7 @@ def test_threads_that_change_vars_at_once_all_succeed(db: perdure.Perdure) -> No
     assert session.state().vars.document == {"shared": 0, **{f"t{number}": 7 for number in range(6)}}
 
 
-def test_one_key_on_many_threads_appends_once(db: perdure.Perdure, path: Path) -> None:
+def test_one_key_on_many_threads_appends_once(db: perdure.Perdure, path: str) -> None:
     session = db.create()
     with perdure.open(path) as other:
         handles = [session, other.session(session.id)]
@@ -96,7 +96,7 @@ def test_one_key_on_many_threads_appends_once(db: perdure.Perdure, path: Path) -
     assert texts(session) == ["pay"]
 
 
-async def test_tasks_share_a_session_without_losing_a_word(path: Path) -> None:
+async def test_tasks_share_a_session_without_losing_a_word(path: str) -> None:
     async with await perdure.aopen(path) as db:
         session = await db.create()
         versions = await asyncio.gather(*[session.append(said(count)) for count in range(50)])
@@ -104,7 +104,7 @@ async def test_tasks_share_a_session_without_losing_a_word(path: Path) -> None:
         assert len(await session.events()) == 52
 
 
-async def test_a_cancelled_task_leaves_the_session_usable(path: Path) -> None:
+async def test_a_cancelled_task_leaves_the_session_usable(path: str) -> None:
     async with await perdure.aopen(path) as db:
         session = await db.create()
         tasks = [asyncio.create_task(session.append(said(count))) for count in range(20)]
@@ -118,7 +118,7 @@ async def test_a_cancelled_task_leaves_the_session_usable(path: Path) -> None:
         assert (await session.verify()).ok
 
 
-async def test_tasks_and_threads_and_the_blocking_twin_work_on_one_file(path: Path) -> None:
+async def test_tasks_and_threads_and_the_blocking_twin_work_on_one_store(path: str) -> None:
     async with await perdure.aopen(path) as db:
         session = await db.create()
         with perdure.open(path) as twin:
@@ -129,7 +129,7 @@ async def test_tasks_and_threads_and_the_blocking_twin_work_on_one_file(path: Pa
             assert len({str(text) for text in texts(other)}) == 20
 
 
-def test_an_async_store_may_be_used_from_one_loop_after_another(path: Path) -> None:
+def test_an_async_store_may_be_used_from_one_loop_after_another(path: str) -> None:
     db = asyncio.run(perdure.aopen(path))
     session = asyncio.run(db.create())
     for count in range(3):
@@ -138,7 +138,7 @@ def test_an_async_store_may_be_used_from_one_loop_after_another(path: Path) -> N
     asyncio.run(db.close())
 
 
-async def test_blocking_calls_work_inside_a_running_loop(path: Path) -> None:
+async def test_blocking_calls_work_inside_a_running_loop(path: str) -> None:
     with perdure.open(path) as db, db.create().turn("in a notebook") as turn:
         turn.answer("yes")
         assert asyncio.get_running_loop().is_running()
@@ -156,9 +156,9 @@ with perdure.open(sys.argv[1]) as db:
 """
 
 
-def test_processes_share_a_session_without_losing_a_word(db: perdure.Perdure, path: Path) -> None:
+def test_processes_share_a_session_without_losing_a_word(db: perdure.Perdure, path: str) -> None:
     session = db.create()
-    others = [in_process(APPEND, str(path), session.id, str(number)) for number in range(3)]
+    others = [in_process(APPEND, path, session.id, str(number)) for number in range(3)]
     for count in range(15):
         session.append(said(f"here.{count}"))
     for other in others:
@@ -184,9 +184,9 @@ with perdure.open(sys.argv[1]) as db:
 """
 
 
-def test_processes_never_spend_more_than_the_account_has(db: perdure.Perdure, path: Path) -> None:
+def test_processes_never_spend_more_than_the_account_has(db: perdure.Perdure, path: str) -> None:
     session = db.create(config={"max_cost": 100})
-    others = [in_process(SPEND, str(path), session.id) for _ in range(3)]
+    others = [in_process(SPEND, path, session.id) for _ in range(3)]
     spent = sum(int(finished(other)) for other in others)
     account = session.account()
     assert (account.spent, account.reserved, account.paused) == (spent, 0, False)
@@ -204,9 +204,9 @@ os._exit(0)
 """
 
 
-def test_a_process_that_dies_leaves_its_turn_and_its_reservation_to_be_settled(db: perdure.Perdure, path: Path) -> None:
+def test_a_process_that_dies_leaves_its_turn_and_its_reservation_to_be_settled(db: perdure.Perdure, path: str) -> None:
     session = db.create(config={"max_cost": 100})
-    finished(in_process(DIE, str(path), session.id))
+    finished(in_process(DIE, path, session.id))
     (recovered,) = db.recover()
     assert [(item.call, item.key, item.started) for item in recovered.unfinished] == [("c1", "pay-once", True)]
     assert session.account().reserved == 40
@@ -234,9 +234,9 @@ db.close()
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system cannot fork")
-def test_a_handle_survives_a_fork_on_both_sides(db: perdure.Perdure, path: Path) -> None:
+def test_a_handle_survives_a_fork_on_both_sides(db: perdure.Perdure, path: str) -> None:
     session = db.create()
-    finished(in_process(FORK, str(path), session.id))
+    finished(in_process(FORK, path, session.id))
     assert len(set(texts(session))) == 11
     assert session.verify().ok
 
@@ -244,7 +244,7 @@ def test_a_handle_survives_a_fork_on_both_sides(db: perdure.Perdure, path: Path)
 # ── watching ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_watcher_sees_every_change_in_order(path: Path) -> None:
+async def test_a_watcher_sees_every_change_in_order(path: str) -> None:
     async with await perdure.aopen(path) as db, await perdure.aopen(path) as other:
         session = await db.create()
 
@@ -266,7 +266,7 @@ async def test_a_watcher_sees_every_change_in_order(path: Path) -> None:
             assert [change.position for change in changes] == sorted({change.position for change in changes})
 
 
-async def test_a_watcher_may_look_at_one_session_and_start_now(path: Path) -> None:
+async def test_a_watcher_may_look_at_one_session_and_start_now(path: str) -> None:
     async with await perdure.aopen(path) as db:
         one, other = await db.create(), await db.create()
         await one.append(said("before"))
@@ -282,11 +282,11 @@ async def test_a_watcher_may_look_at_one_session_and_start_now(path: Path) -> No
         await changes.aclose()  # type: ignore[attr-defined]
 
 
-def test_a_blocking_watcher_waits_on_its_own_thread(db: perdure.Perdure, path: Path) -> None:
-    session = db.create()
+def test_a_blocking_watcher_waits_on_its_own_thread(db: perdure.Perdure, path: str) -> None:
+    session, created = db.create(), db.position()
     with perdure.open(path) as other, ThreadPoolExecutor(2) as pool:
         watchers = [
-            pool.submit(lambda handle=handle: next(iter(handle.watch(after=1, session=session.id))))
+            pool.submit(lambda handle=handle: next(iter(handle.watch(after=created, session=session.id))))
             for handle in (db, other)
         ]
         session.append(said())
@@ -295,10 +295,10 @@ def test_a_blocking_watcher_waits_on_its_own_thread(db: perdure.Perdure, path: P
             assert (change.session, change.first, change.kinds) == (session.id, 3, ("message",))
 
 
-def test_a_watcher_sees_what_another_process_does(db: perdure.Perdure, path: Path) -> None:
+def test_a_watcher_sees_what_another_process_does(db: perdure.Perdure, path: str) -> None:
     session = db.create()
     changes = db.watch(after=db.position())
-    other = in_process(APPEND, str(path), session.id, "there")
+    other = in_process(APPEND, path, session.id, "there")
     assert [next(changes).first for _ in range(15)] == list(range(3, 18))
     finished(other)
 
@@ -311,7 +311,7 @@ def test_an_erased_session_is_told_as_erased(db: perdure.Perdure) -> None:
     assert (change.session, change.erased, change.last) == (session.id, True, 3)
 
 
-def test_watching_ends_when_the_store_closes(path: Path) -> None:
+def test_watching_ends_when_the_store_closes(path: str) -> None:
     db = perdure.open(path)
     db.create()
     with ThreadPoolExecutor(1) as pool:

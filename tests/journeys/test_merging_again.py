@@ -1,17 +1,17 @@
 """Merging the same branch more than once, and turns that end in odd ways."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import perdure
 from perdure import errors
+from tests.journeys.conftest import Place
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[perdure.Perdure]:
-    with perdure.open(tmp_path / "sessions.db") as opened:
+def db(place: Place) -> Iterator[perdure.Perdure]:
+    with perdure.open(place.at("sessions.db")) as opened:
         yield opened
 
 

@@ -1,17 +1,21 @@
 """Anything that can be done to sessions, in any order, beside a model that is too simple to be wrong.
 
-Two handles on one file take turns, so whatever one of them has cached is soon stale; the file is closed and opened
+Two handles on one store take turns, so whatever one of them has cached is soon stale; the store is closed and opened
 again; snapshots are taken every three events. After every step the session that was touched is compared with the model,
-at the end all of them are, at every version. Set PERDURE_LONG=1 to look for an hour instead of half a minute.
+at the end all of them are, at every version. In RAM, in a file and on a server, each sealed and in the clear.
+
+PERDURE_LONG=1 looks at fifty times as many histories, each twice as long; PERDURE_LONG=0.2 at a fifth of those.
 """
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, ClassVar
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -24,8 +28,9 @@ from perdure.core.session.state import to_bytes
 from perdure.testing import FixedAmbient
 from tests.core.session.plain_values import similar_documents
 from tests.journeys.histories import History, examine, hand_over, states_of
+from tests.stores.postgres_server import Databases
 
-LONG = bool(os.environ.get("PERDURE_LONG"))
+LONG = float(os.environ.get("PERDURE_LONG") or 0)
 DAY = 86_400.0
 chance = st.integers(0, 10_000)
 policies = st.sampled_from(
@@ -41,24 +46,38 @@ policies = st.sampled_from(
 
 
 class MixedHistories(RuleBasedStateMachine):
-    """Random work on one store; `engine` says which."""
+    """Random work on a store in a file. Others say where theirs are and whether another handle sees the same."""
 
-    engine = "sqlite"
+    sealed = True
+    shared = True
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.mkdtemp(prefix="perdure-")
-        self.ambient = FixedAmbient()
+        self.places = {"here": self.place("here"), "there": self.place("there")}
+        self.ambient = self.surroundings()
         self.living: dict[str, History] = {}
         self.elsewhere: dict[str, History] = {}
         self.exports: dict[str, tuple[list[bytes], History]] = {}
-        self.handles = [self._open("here"), *([self._open("here")] if self.engine == "sqlite" else [])]
+        self.handles = [self._open("here") for _ in range(2 if self.shared else 1)]
         self.other = self._open("there")
         self.turn_of = 0
 
+    def place(self, name: str) -> str:
+        """Where a store lies that nobody has used yet."""
+        return os.path.join(self.folder, f"{name}.db")
+
+    def surroundings(self) -> FixedAmbient:
+        """The clock and the chance of a history."""
+        return FixedAmbient()
+
+    def leave(self) -> None:
+        """Nobody needs the places any more."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def _open(self, name: str) -> perdure.Perdure:
-        path = os.path.join(self.folder, f"{name}.db") if self.engine == "sqlite" else ":memory:"
-        return perdure.open(path, ambient=self.ambient, snapshots=SnapshotPolicy(events=3))
+        snapshots = SnapshotPolicy(events=3)
+        return perdure.open(self.places[name], ambient=self.ambient, snapshots=snapshots, seal=self.sealed)
 
     # ── picking, doing, comparing ──
 
@@ -69,7 +88,8 @@ class MixedHistories(RuleBasedStateMachine):
         return self.handles[self.turn_of % len(self.handles)]
 
     def pick(self, choice: int) -> tuple[perdure.Session, History]:
-        name = sorted(self.living)[choice % len(self.living)]
+        """One of the living, by age: ids come from chance, which is not always the same."""
+        name = list(self.living)[choice % len(self.living)]
         return self.db.session(name), self.living[name]
 
     def attempt(self, session: perdure.Session, history: History, act: Callable[[], Any]) -> Any:
@@ -167,10 +187,10 @@ class MixedHistories(RuleBasedStateMachine):
     @precondition(lambda self: any(history.checkpoints for history in self.living.values()))
     @rule(choice=chance, which=chance, act=st.sampled_from(["pin", "unpin", "drop_checkpoint"]))
     def keep_or_drop(self, choice: int, which: int, act: str) -> None:
-        owners = sorted(name for name, history in self.living.items() if history.checkpoints)
+        owners = [name for name, history in self.living.items() if history.checkpoints]
         name = owners[choice % len(owners)]
         session, history = self.db.session(name), self.living[name]
-        checkpoint = sorted(history.checkpoints)[which % len(history.checkpoints)]
+        checkpoint = list(history.checkpoints)[which % len(history.checkpoints)]
         self.attempt(session, history, lambda: getattr(session, act)(checkpoint))
 
     @rule()
@@ -214,7 +234,7 @@ class MixedHistories(RuleBasedStateMachine):
     @precondition(lambda self: any(history.pending for history in self.living.values()))
     @rule(choice=chance, side=st.sampled_from(["ours", "theirs", "base", 7]))
     def resolve(self, choice: int, side: Any) -> None:
-        owners = sorted(name for name, history in self.living.items() if history.pending)
+        owners = [name for name, history in self.living.items() if history.pending]
         name = owners[choice % len(owners)]
         session, history = self.db.session(name), self.living[name]
         pending = session.state().links.conflicts
@@ -281,7 +301,7 @@ class MixedHistories(RuleBasedStateMachine):
     @precondition(lambda self: self.exports)
     @rule(choice=chance)
     def import_back(self, choice: int) -> None:
-        name = sorted(self.exports)[choice % len(self.exports)]
+        name = list(self.exports)[choice % len(self.exports)]
         lines, history = self.exports[name]
         if name not in self.living and len(self.living) < 8:
             made = self.db.import_jsonl(lines)
@@ -297,7 +317,7 @@ class MixedHistories(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        if self.engine == "sqlite":
+        if self.shared:
             self.handles.pop(0).close()
             self.handles.append(self._open("here"))
 
@@ -311,7 +331,7 @@ class MixedHistories(RuleBasedStateMachine):
         finally:
             for db in (*self.handles, self.other):
                 db.close()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.leave()
 
     def _examine_all(self, db: perdure.Perdure, expected: dict[str, History]) -> None:
         assert {row.session for row in db.find(limit=100).items} == set(expected)
@@ -335,15 +355,55 @@ def spelled(path: list[Any]) -> str:
     return path_text(tuple(path))
 
 
-class MixedVolatileHistories(MixedHistories):
-    """The same in RAM."""
+class ClearHistories(MixedHistories):
+    """The same in the clear."""
 
-    engine = "volatile"
+    sealed = False
+
+
+class VolatileHistories(MixedHistories):
+    """The same in RAM, where every handle has a store of its own."""
+
+    shared = False
+
+    def place(self, name: str) -> str:
+        return ":memory:"
+
+
+class ClearVolatileHistories(VolatileHistories):
+    """The same in the clear."""
+
+    sealed = False
+
+
+class PostgresHistories(MixedHistories):
+    """The same on a server."""
+
+    databases: ClassVar[Databases]
+    told: ClassVar[Iterator[int]] = count()
+
+    def place(self, name: str) -> str:
+        return self.databases.take(sealed=self.sealed)
+
+    def surroundings(self) -> FixedAmbient:
+        """Another for each history: they share a vault, which keeps every salt that was drawn."""
+        return FixedAmbient(seed=str(next(self.told)).encode())
+
+    def leave(self) -> None:
+        super().leave()
+        for address in self.places.values():
+            self.databases.give_back(address, sealed=self.sealed)
+
+
+class ClearPostgresHistories(PostgresHistories):
+    """The same in the clear."""
+
+    sealed = False
 
 
 def at_most(examples: int, steps: int) -> settings:
     return settings(
-        max_examples=examples * (50 if LONG else 1),
+        max_examples=round(examples * 50 * LONG) if LONG else examples,
         stateful_step_count=steps * (2 if LONG else 1),
         derandomize=not LONG,
         deadline=None,
@@ -351,7 +411,35 @@ def at_most(examples: int, steps: int) -> settings:
     )
 
 
-TestMixedHistories = MixedHistories.TestCase
-TestMixedHistories.settings = at_most(60, 40)
-TestMixedVolatileHistories = MixedVolatileHistories.TestCase
-TestMixedVolatileHistories.settings = at_most(150, 40)
+class TestInAFile(MixedHistories.TestCase):  # type: ignore[name-defined,misc]
+    settings = at_most(35, 40)
+
+
+class TestInAClearFile(ClearHistories.TestCase):  # type: ignore[name-defined,misc]
+    settings = at_most(20, 40)
+
+
+class TestInMemory(VolatileHistories.TestCase):  # type: ignore[name-defined,misc]
+    settings = at_most(40, 40)
+
+
+class TestInClearMemory(ClearVolatileHistories.TestCase):  # type: ignore[name-defined,misc]
+    settings = at_most(80, 40)
+
+
+@pytest.fixture
+def on_a_server(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Databases for the histories, and the keys of the sealed ones."""
+    monkeypatch.setattr(PostgresHistories, "databases", databases, raising=False)
+    for name, value in databases.keys.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("on_a_server")
+class TestOnAServer(PostgresHistories.TestCase):  # type: ignore[name-defined,misc]
+    settings = at_most(6, 40)
+
+
+@pytest.mark.usefixtures("on_a_server")
+class TestOnAClearServer(ClearPostgresHistories.TestCase):  # type: ignore[name-defined,misc]
+    settings = at_most(6, 40)

@@ -1,4 +1,4 @@
-"""Two handles on one file, one of them in the middle of something: nothing is lost, damaged or brought back.
+"""Two handles on one store, one of them in the middle of something: nothing is lost, damaged or brought back.
 
 A handle stands for a process. The other one acts at the worst moment: between what the first has read and what it
 writes.
@@ -12,38 +12,38 @@ import pytest
 
 import perdure
 from perdure import events
-from perdure.stores.sqlite import SqliteStore
+from tests.journeys.conftest import Place
 
 SECRET = "SECRET 555 0100"
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> Iterator[perdure.Perdure]:
-    with perdure.open(tmp_path / "sessions.db") as db:
+def one(place: Place) -> Iterator[perdure.Perdure]:
+    with perdure.open(place.at("sessions.db")) as db:
         yield db
 
 
 @pytest.fixture
-def other(tmp_path: Path, one: perdure.Perdure) -> Iterator[perdure.Perdure]:
-    with perdure.open(tmp_path / "sessions.db") as db:
+def other(place: Place, one: perdure.Perdure) -> Iterator[perdure.Perdure]:
+    with perdure.open(place.at("sessions.db")) as db:
         yield db
 
 
 @pytest.fixture
-def before(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], Any]], list[Any]]:
+def before(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], Any]], list[Any]]:
     """Have something happen once, just before a method of the store runs; what it gave, to prove that it did."""
 
     def arrange(method: str, act: Callable[[], Any]) -> list[Any]:
         happened: list[Any] = []
-        real = getattr(SqliteStore, method)
+        real = getattr(place.engine, method)
 
-        async def first(self: SqliteStore, *given: Any, **named: Any) -> Any:
+        async def first(self: Any, *given: Any, **named: Any) -> Any:
             if not happened:
                 happened.append(None)
                 happened[0] = act()
             return await real(self, *given, **named)
 
-        monkeypatch.setattr(SqliteStore, method, first)
+        monkeypatch.setattr(place.engine, method, first)
         return happened
 
     return arrange
@@ -159,7 +159,7 @@ def test_two_prunes_at_once_leave_the_further_one(one: perdure.Perdure, other: p
 
 @pytest.mark.parametrize("moment", [1, 2])
 def test_a_parent_and_its_branch_erased_at_once_leave_the_grandchild_whole(
-    moment: int, one: perdure.Perdure, other: perdure.Perdure, monkeypatch: pytest.MonkeyPatch
+    moment: int, one: perdure.Perdure, other: perdure.Perdure, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parent = one.create()
     noted(parent, 3)
@@ -168,15 +168,15 @@ def test_a_parent_and_its_branch_erased_at_once_leave_the_grandchild_whole(
     grandchild = child.branch()
     noted(grandchild, 1)
     kinds = [event.kind for event in grandchild.events()]
-    real, calls = SqliteStore.repoint, [0]
+    real, calls = place.engine.repoint, [0]
 
-    async def repoint(self: SqliteStore, *given: Any, **named: Any) -> None:
+    async def repoint(self: Any, *given: Any, **named: Any) -> None:
         calls[0] += 1
         if calls[0] == moment:
             other.session(child.id).erase()
         await real(self, *given, **named)
 
-    monkeypatch.setattr(SqliteStore, "repoint", repoint)
+    monkeypatch.setattr(place.engine, "repoint", repoint)
     parent.erase()
     assert calls[0] >= moment
     assert [event.kind for event in other.session(grandchild.id).events()] == kinds

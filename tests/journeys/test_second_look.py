@@ -12,12 +12,12 @@ import perdure
 from perdure import Config, errors, events
 from perdure.core.session.shown import shown
 from perdure.ports.store import KeyUse, Remembered
-from perdure.stores.sqlite.store import SqliteStore
+from tests.journeys.conftest import Place
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[perdure.Perdure]:
-    with perdure.open(tmp_path / "sessions.db") as opened:
+def db(place: Place) -> Iterator[perdure.Perdure]:
+    with perdure.open(place.at("sessions.db")) as opened:
         yield opened
 
 
@@ -190,25 +190,23 @@ def test_a_parent_merges_into_its_pruned_branch_from_where_that_began(db: perdur
 # ── keys ──
 
 
-def test_a_key_served_elsewhere_meanwhile_gives_the_first_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "shared.db"
+def test_a_key_served_elsewhere_meanwhile_gives_the_first_answer(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = place.at("shared.db")
     with perdure.open(path) as one, perdure.open(path) as other:
         theirs = other.create(config={"max_cost": 100})
         theirs.reserve("m", 10)
         ours = one.session(theirs.id)
         answers: list[int] = []
-        remembered = SqliteStore.remembered
+        remembered = place.engine.remembered
 
-        async def overtaken(self: SqliteStore, use: KeyUse) -> Remembered | None:
+        async def overtaken(self: Any, use: KeyUse) -> Remembered | None:
             found = await remembered(self, use)
             if not answers:
                 answers.append(0)
                 answers[0] = theirs.settle("m", 5, key="k")
             return found
 
-        monkeypatch.setattr(SqliteStore, "remembered", overtaken)
+        monkeypatch.setattr(place.engine, "remembered", overtaken)
         assert ours.settle("m", 5, key="k") == answers[0]
         assert ours.account().spent == 5
 

@@ -54,3 +54,27 @@ def test_what_is_no_set_of_tiers_is_refused_and_leaves_nothing(
     with pytest.raises(Invalid, match=match):
         perdure.open(places)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("seal", [False, None])
+def test_sessions_show_pictures_in_every_tier(tmp_path: Path, seal: bool | None) -> None:
+    file, picture = tmp_path / "agent.db", bytes(range(256)) * 2000
+    with perdure.open({"L0": ":memory:", "L1": file}, seal=seal) as db:
+        ref = db.blobs.put(picture, media_type="image/png")
+        passing = db.create("passing", config={"criticality": "ephemeral"})
+        lasting = db.create("lasting", vars={"logo": ref})
+        passing.append(perdure.events.Message(role="user", content=["look", ref]))
+        db.blobs.collect(0)
+        assert db.blobs.get(ref) == picture
+        lasting.erase()
+        db.blobs.collect(0)
+        assert db.blobs.get(ref) == picture
+        assert db.verify().ok
+        lines = passing.export()
+        passing.erase()
+        db.import_jsonl(lines)
+        db.blobs.collect(0)
+    with perdure.open(file) as db:
+        assert db.blobs.get(ref) == picture
+        assert [item.used for item in db.blobs.list().items] == [True]
+        assert db.verify().ok

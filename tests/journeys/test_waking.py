@@ -134,7 +134,7 @@ def test_the_parts_may_be_replaced() -> None:
         def resolve(self, name: str, constraint: str) -> Any:
             from perdure.core.session.waking import Tool
 
-            return Tool(name=name, version="9.9.9", call=self)
+            return Tool(name=name, version="1.9.9", call=self)
 
         def find_substitute(self, spec: Any) -> None:
             return None

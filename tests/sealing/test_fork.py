@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import perdure
 from tests.torture.test_fork import run
 
 
@@ -22,11 +23,13 @@ from perdure.waiting import drive
 salts = [salt for _, salt in drive(store.salts(None, 1000))]
 assert None not in salts
 assert len(salts) == len(set(salts)) == 1 + 5 + 60, (len(salts), len(set(salts)))
-assert db.verify().ok
 db.close()
 """,
         tmp_path,
     )
+    with perdure.open(tmp_path / "store.db") as db:
+        assert (db.count(title="child"), db.count(title="parent"), db.count()) == (40, 20, 66)
+        assert db.verify().ok
 
 
 @pytest.mark.slow
@@ -57,9 +60,10 @@ for n in range(12): well = well and ended(fork(work), 10)
 stop.set()
 for thread in threads: thread.join()
 assert well
-assert db.count(title="child") == 12
-assert db.verify().ok
 db.close()
 """,
         tmp_path,
     )
+    with perdure.open(tmp_path / "store.db") as db:
+        assert db.count(title="child") == 12
+        assert db.verify().ok

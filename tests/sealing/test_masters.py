@@ -214,3 +214,32 @@ def test_a_full_disk_or_a_forbidden_folder_is_told_in_our_words(monkeypatch: pyt
                 file.mint()
         assert path.read_bytes() == before
         assert [item.name for item in path.parent.iterdir()] == ["k.master"]
+
+
+def test_a_draft_that_could_not_be_written_goes_again(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    file = KeyFile(str(path), AMBIENT)
+
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(PerdureError, match="no space"):
+            file.mint()
+    assert [item.name for item in path.parent.iterdir()] == ["k.master"]
+
+
+def test_a_draft_that_a_killed_process_left_goes_with_the_next_change(path: Path) -> None:
+    """It may hold keys that are to be forgotten."""
+    draft, other = path.with_name(f"{path.name}.{'0a' * 8}.tmp"), path.with_name(f"{path.name}.mine.tmp")
+    for left in (draft, other):
+        left.write_bytes(path.read_bytes())
+    KeyFile(str(path), AMBIENT).mint()
+    assert sorted(item.name for item in path.parent.iterdir()) == ["k.master", other.name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pipe has a name only there")
+def test_a_pipe_is_no_key_file_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(Invalid, match="is not a file"):
+        KeyFile(str(tmp_path / "pipe"), AMBIENT)

@@ -1,5 +1,6 @@
 """Opening stores with keys: sealed by default, refused without them, and never by half."""
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 import perdure
@@ -185,6 +187,90 @@ def test_what_cannot_be_meant_is_refused(store: Path, how: Any) -> None:
     with pytest.raises(errors.Invalid):
         perdure.open(store, **how)
     assert list(store.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a\0b", "", "lone \ud800"])
+@pytest.mark.parametrize("what", ["key", "vault", "cold"])
+def test_a_path_that_no_file_can_have_is_refused_before_anything_is_made(store: Path, what: str, name: str) -> None:
+    with pytest.raises(errors.Invalid, match=what):
+        perdure.open(store, **{what: name})  # type: ignore[arg-type]
+    assert list(store.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("cold", [5, b"folder", True, object()])
+def test_cold_storage_is_a_path(store: Path, cold: Any) -> None:
+    with pytest.raises(errors.Invalid, match=r"cold storage is a folder, or s3://bucket/prefix"):
+        perdure.open(store, cold=cold)
+    assert list(store.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", [5, b"store.db", None, "lone \ud800"])
+def test_a_store_is_a_path(path: Any) -> None:
+    with pytest.raises(errors.Invalid, match="store"):
+        perdure.open(path)
+
+
+@pytest.mark.parametrize(
+    "given", [{"vault": "agent.db"}, {"key": "agent.db"}, {"key": "one", "vault": "one"}, {"vault": "link/agent.db"}]
+)
+def test_store_key_and_vault_are_three_files(store: Path, given: dict[str, str]) -> None:
+    (store.parent / "link").symlink_to(store.parent)
+    with pytest.raises(errors.Invalid, match="three files"):
+        perdure.open(store, **{what: store.parent / name for what, name in given.items()})  # type: ignore[arg-type]
+    assert names(store.parent) == ["link"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pipe has a name only there")
+@pytest.mark.parametrize("what", ["key", "vault"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_what_is_no_file_is_neither_key_nor_vault(store: Path, what: str, make: Any) -> None:
+    odd = store.parent / "odd"
+    make(odd)
+    with pytest.raises(errors.Invalid, match=f"{odd} is not a file"):
+        perdure.open(store, **{what: odd})  # type: ignore[arg-type]
+    assert names(store.parent) == ["odd"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pipe has a name only there")
+def test_a_pipe_is_no_store_and_gets_no_keys(store: Path) -> None:
+    os.mkfifo(store)
+    with pytest.raises(errors.NotAStore, match="is not a file"):
+        perdure.open(store)
+    assert names(store.parent) == ["agent.db"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have modes only there")
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_vault_that_others_may_read_is_refused_with_the_remedy(store: Path, read_only: bool) -> None:
+    session = filled(store)
+    vault = Path(f"{store}.keys")
+    vault.chmod(0o644)
+    with pytest.raises(errors.WorldError, match=f"chmod 600 {vault}"):
+        perdure.open(store, read_only=read_only)
+    vault.chmod(0o600)
+    assert read(store, session, read_only=read_only) == "a few words"
+
+
+def test_a_store_that_cannot_be_looked_into_is_not_taken_for_an_open_one(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk keeps the engine from reading; that says nothing about whether the store is sealed."""
+    from perdure.compose import keys_of
+    from perdure.stores.sqlite import connection
+
+    filled(store)
+
+    for error, code in ((apsw.FullError, apsw.SQLITE_FULL), (apsw.IOError, apsw.SQLITE_IOERR_SHMSIZE)):
+        refusal = error("the engine's words")
+        refusal.extendedresult = code
+
+        def full(*_: object, refusal: apsw.Error = refusal, **__: object) -> None:
+            raise refusal
+
+        monkeypatch.setattr(connection, "connect", full)
+        for look in (keys_of, perdure.open):
+            with pytest.raises(errors.DiskFull, match="no space left"):
+                look(store)
 
 
 def test_a_store_on_a_server_needs_its_keys_named(monkeypatch: Any) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.core.errors import AlreadyExists
-from perdure.ports.vault import Count, Entry, Vault
+from perdure.ports.vault import Count, Entry, KeepsHeads, SignedHead, Vault
 from perdure.sealing.masters import HeldKeys
 from perdure.sealing.wrapping import INDEX_NAME, index_entry, proof_entry, rewrapped, salt_entry, secret_of
 from tests.sealing.conftest import AMBIENT
@@ -145,3 +145,61 @@ def test_nothing_shows_a_secret(begun: Vault, masters: HeldKeys) -> None:
     for key in masters._keys.values():
         assert key.hex() not in shown
         assert repr(key)[2:-1] not in shown
+
+
+def head_of(entry: Entry, version: int, store: str = "mine") -> SignedHead:
+    return SignedHead(
+        salt=entry.name,
+        store=store,
+        tenant="local",
+        session=entry.name,
+        version=version,
+        digest=bytes(32),
+        at=version,
+        remark="é",
+        mac=b"m" * 32,
+    )
+
+
+@pytest.fixture
+def keeping(begun: Vault) -> KeepsHeads:
+    assert isinstance(begun, KeepsHeads)
+    return begun
+
+
+def test_a_head_moves_forward_and_back_only_when_told(begun: Vault, keeping: KeepsHeads, masters: HeldKeys) -> None:
+    (entry,) = salts(masters, 1)
+    begun.add([entry])
+    assert keeping.heads([entry.name]) == {}
+    for version, kept, standing in ((5, 1, 5), (5, 0, 5), (4, 0, 5), (7, 1, 7)):
+        assert keeping.keep_heads([head_of(entry, version)]) == kept
+        assert keeping.heads([entry.name, b"x" * 16]) == {entry.name: head_of(entry, standing)}
+    assert keeping.keep_heads([head_of(entry, 2)], back=True) == 1
+    assert keeping.heads([entry.name]) == {entry.name: head_of(entry, 2)}
+    keeping.drop_heads([entry.name])
+    assert keeping.heads([entry.name]) == {}
+
+
+def test_heads_are_listed_by_store_and_go_with_their_entries(
+    begun: Vault, keeping: KeepsHeads, masters: HeldKeys
+) -> None:
+    made = sorted(salts(masters, 6), key=lambda entry: entry.name)
+    begun.add(made)
+    keeping.keep_heads([head_of(entry, 3) for entry in made[:5]])
+    keeping.keep_heads([head_of(made[5], 3, "yours")])
+    begun.destroy([made[1].name])
+    begun.condemn([made[2].name], "mine", 1)
+    left = [made[0].name, made[3].name, made[4].name]
+    assert [head.salt for head in keeping.heads_of("mine", b"", 10)] == left
+    assert [head.salt for head in keeping.heads_of("mine", left[0], 1)] == left[1:2]
+    assert set(keeping.heads([entry.name for entry in made])) == {*left, made[5].name}
+    begun.spare([made[2].name])
+    assert len(keeping.heads_of("mine", b"", 10)) == 4, "spared, it shows again"
+    assert keeping.keep_heads([head_of(made[1], 9)]) == 0, "what is destroyed gets no head"
+
+
+def test_a_number_is_noted(keeping: KeepsHeads) -> None:
+    assert keeping.noted("signed/mine/local") is None
+    for number in (5, 1 << 50, 3):
+        keeping.note("signed/mine/local", number)
+        assert keeping.noted("signed/mine/local") == number

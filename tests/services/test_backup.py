@@ -3,11 +3,13 @@
 import json
 import os
 import shutil
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import pytest
@@ -253,13 +255,21 @@ def test_a_damaged_store_is_not_called_verified(tmp_path: Path) -> None:
     content = store.read_bytes()
     assert content.count(b"needle") == 1
     store.write_bytes(content.replace(b"needle", b"noodle"))
-    with pytest.raises(errors.Damaged, match="1 problems"):
+    with pytest.raises(errors.Damaged, match=f"1 problem in {store}: .* See perdure sessions verify --store {store};"):
         back_up(store, tmp_path / "backup.db")
     assert not (tmp_path / "backup.db").exists()
     assert back_up(store, tmp_path / "backup.db", verify="quick").manifest.verified == "quick"
-    with pytest.raises(errors.Damaged):
-        restore(tmp_path / "backup.db", tmp_path / "there.db")
+    for dry_run in (True, False):
+        with pytest.raises(errors.Damaged, match=f"in the backup {tmp_path / 'backup.db'}: ") as refusal:
+            restore(tmp_path / "backup.db", tmp_path / "there.db", dry_run=dry_run)
+        assert "there.db" not in refusal.value.message
     assert not (tmp_path / "there.db").exists()
+    with pytest.raises(errors.Damaged, match="1 problem in"):
+        back_up(store, tmp_path / "stream", portable=True)
+    assert back_up(store, tmp_path / "stream", portable=True, verify="quick").manifest.verified == "quick"
+    for dry_run in (True, False):
+        with pytest.raises(errors.Damaged, match="1 problem in"):
+            restore(tmp_path / "stream", tmp_path / "there.db", dry_run=dry_run)
     assert restore(tmp_path / "backup.db", tmp_path / "there.db", verify="none").verified == "none"
 
 
@@ -362,6 +372,37 @@ def test_a_dry_run_writes_nothing(store: Path, tmp_path: Path) -> None:
     before = sorted(os.listdir(tmp_path))
     assert restore(tmp_path / "backup.db", tmp_path / "there.db", dry_run=True).manifest.verified == "full"
     assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_a_dry_run_proves_everything_and_leaves_nothing(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, portable: bool
+) -> None:
+    (tmp_path / "aside").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside"))
+    backup, target = tmp_path / "backup.db", tmp_path / "there.db"
+    back_up(store, backup, portable=portable, verify="quick")
+    keys_beside(store, target)
+    before = set(os.listdir(tmp_path))
+    done = restore(backup, target, dry_run=True)
+    assert (done.verified, done.manifest.verified, done.done) == ("full", "quick", False)
+    assert restore(backup, target, dry_run=True, verify="quick").verified == "quick"
+    assert restore(backup, target, dry_run=True, verify="none").verified == "none"
+    assert set(os.listdir(tmp_path)) - before <= {"there.db.keys-wal", "there.db.keys-shm"}  # the vault was read
+    assert os.listdir(tmp_path / "aside") == []
+
+
+def test_a_dry_run_without_room_says_where_room_is_needed(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(store, tmp_path / "backup.db")
+
+    def full(*_: Any) -> None:
+        raise errors.DiskFull("no space left")
+
+    monkeypatch.setattr(files, "taken_over", full)
+    with pytest.raises(errors.DiskFull, match="TMPDIR, or verify quick"):
+        restore(tmp_path / "backup.db", tmp_path / "there.db", dry_run=True)
 
 
 def test_a_sealed_store_without_its_keys_is_restored_but_not_proven(tmp_path: Path) -> None:
@@ -482,13 +523,153 @@ def test_a_restore_does_not_trust_what_an_earlier_try_left(store: Path, tmp_path
         target.unlink()
 
 
+# ── erased since ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Erased(NamedTuple):
+    """A backup, the place to restore it to with the keys of today beside it, and who is in it."""
+
+    backup: Path
+    target: Path
+    gone: str
+    branch: str
+    further: str
+    whole: str
+
+
+@pytest.fixture(params=["file", "stream"])
+def erased(request: pytest.FixtureRequest, tmp_path: Path) -> Erased:
+    """A session with branches that was erased after the backup."""
+    store, backup, target = tmp_path / "store.db", tmp_path / "backup.db", tmp_path / "there.db"
+    with opened(store, seal=True) as db:
+        gone = db.create("gone")
+        for number in range(5):
+            gone.append(events.Message(role="user", content=f"{number}"))
+        gone.checkpoint("kept")
+        branch = gone.branch(at=4, title="branch")
+        branch.append([events.Message(role="user", content="of its own"), events.Message(role="user", content="more")])
+        further = branch.branch(title="further")
+        further.append(events.Message(role="user", content="further"))
+        whole = db.create("whole")
+        db.backup(backup, portable=request.param == "stream")
+        gone.erase()
+        assert branch.verify().ok
+    keys_beside(store, target)
+    return Erased(backup, target, gone.id, branch.id, further.id, whole.id)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_backup_older_than_an_erasure_is_restored_and_says_what_is_gone(erased: Erased, dry_run: bool) -> None:
+    done = restore(erased.backup, erased.target, dry_run=dry_run)
+    assert (done.verified, done.done, done.erased) == ("full", not dry_run, (erased.gone,))
+    assert set(done.bereft) == {erased.branch, erased.further}
+    said = next(remark for remark in done.remarks if "erased" in remark)
+    assert f"sessions unreadable because they were erased after this backup: {erased.gone};" in said
+    assert "branches unreadable up to where they left a session that was erased after this backup: " in said
+    assert erased.branch in said
+    assert erased.whole not in said
+
+
+def test_damage_is_refused_beside_what_was_erased(erased: Erased) -> None:
+    """A branch keeps its own key: what it wrote itself is proven, and found when it was changed."""
+    restore(erased.backup, erased.target)
+    last = "SELECT max(position) FROM record AS r JOIN session AS s ON s.no = r.session WHERE s.session_id = ?"
+    with closing(apsw.Connection(str(erased.target))) as connection:
+        connection.execute(
+            f"DELETE FROM record WHERE position = ({last})",
+            (bytes.fromhex(erased.branch.replace("-", "")),),
+        )
+    with pytest.raises(errors.Damaged, match=erased.branch) as refusal:
+        back_up(erased.target, erased.target.with_name("again.db"))
+    assert erased.gone not in refusal.value.message
+
+
+def test_a_store_with_erased_sessions_is_backed_up_and_the_manifest_counts_them(erased: Erased) -> None:
+    restore(erased.backup, erased.target)
+    made = back_up(erased.target, erased.target.with_name("again.db"))
+    assert (made.manifest.verified, made.manifest.unreadable) == ("full", 3)
+    assert any(erased.gone in remark and "erased" in remark for remark in made.remarks)
+
+
+def test_verifying_tells_an_erased_session_from_a_damaged_one(erased: Erased) -> None:
+    restore(erased.backup, erased.target)
+    with perdure.open(erased.target) as db:
+        for session, said in ((erased.gone, "was erased"), (erased.branch, f"shared with session {erased.gone}")):
+            (problem,) = db.session(session).verify().problems
+            assert (problem.place, said in problem.what) == ("key", True)
+        assert db.session(erased.whole).verify().ok
+        own = db.session(erased.branch).events(after=4)
+        assert [event.data.content for event in own if event.kind == "message"] == ["of its own", "more"]
+
+
+def test_an_erased_parent_goes_after_its_branches(erased: Erased) -> None:
+    restore(erased.backup, erased.target)
+    with perdure.open(erased.target) as db:
+        with pytest.raises(errors.Shredded, match="cannot be erased before its branches: its key is gone") as refusal:
+            db.session(erased.gone).erase()
+        assert set(refusal.value.fields["branches"]) == {erased.branch, erased.further}
+        for session in (erased.branch, erased.further, erased.gone):
+            db.session(session).erase()
+        assert [row.session for row in db.find().items] == [erased.whole]
+        assert db.verify().ok
+
+
+def test_an_archived_session_that_was_erased_is_not_called_damaged(tmp_path: Path) -> None:
+    store, backup, target, cold = (tmp_path / name for name in ("store.db", "backup.db", "there.db", "cold"))
+    with opened(store, seal=True, cold=cold) as db:
+        session = db.create("old")
+        branch = session.branch(title="branch")
+        branch.append(events.Message(role="user", content="own"))
+        session.complete()
+        session.archive()
+        db.backup(backup)
+        session.erase()
+    keys_beside(store, target)
+    done = drive(Restores(copying(VERSION, cold=cold)).restore(str(backup), str(target)))
+    assert (done.verified, done.erased, done.bereft) == ("full", (session.id,), (branch.id,))
+
+
+# ── from a program ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_program_restores_with_keys_from_elsewhere(tmp_path: Path) -> None:
+    keys = {"key": tmp_path / "master", "vault": tmp_path / "vault"}
+    with opened(tmp_path / "store.db", **keys) as db:
+        session = db.create("first")
+        db.backup(tmp_path / "backup.db")
+    told: list[int] = []
+    tried = perdure.restore(tmp_path / "backup.db", tmp_path / "there.db", dry_run=True, **keys)
+    assert (tried.done, tried.verified) == (False, "full")
+    done = perdure.restore(
+        tmp_path / "backup.db", tmp_path / "there.db", progress=lambda now, _: told.append(now), **keys
+    )
+    assert (done.done, done.verified, bool(told)) == (True, "full", True)
+    with perdure.open(tmp_path / "there.db", **keys) as db:
+        assert db.session(session.id).info().title == "first"
+    with pytest.raises(errors.AlreadyExists):
+        perdure.restore(tmp_path / "backup.db", tmp_path / "there.db", **keys)
+    assert perdure.restore(tmp_path / "backup.db", tmp_path / "there.db", overwrite=True, **keys).replaced
+    with pytest.raises(errors.Invalid):
+        perdure.restore(tmp_path / "backup.db", tmp_path / "there.db", verify="twice")
+
+
+async def test_async_code_restores_too(tmp_path: Path) -> None:
+    async with await perdure.aopen(tmp_path / "store.db", seal=False) as db:
+        await db.create("first")
+        await db.backup(tmp_path / "backup.db")
+    for options in ({"dry_run": True}, {}):
+        assert (await perdure.arestore(tmp_path / "backup.db", tmp_path / "there.db", **options)).verified == "full"
+    async with await perdure.aopen(tmp_path / "there.db") as db:
+        assert (await db.verify()).sessions == 1
+
+
 # ── the portable form ─────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_portable_form_brings_everything_back(store: Path, tmp_path: Path, sealed: bool) -> None:
     stream, target = tmp_path / "store.perdure", tmp_path / "there.db"
     made = back_up(store, stream, portable=True)
-    assert (made.manifest.kind, made.manifest.verified, made.manifest.sealed) == ("portable", "quick", sealed)
+    assert (made.manifest.kind, made.manifest.verified, made.manifest.sealed) == ("portable", "full", sealed)
     keys_beside(store, target)
     assert restore(stream, target).verified == "full"
     same(store, target)

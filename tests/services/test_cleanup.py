@@ -479,7 +479,7 @@ async def test_nobody_at_the_address_is_a_failure_that_names_no_secret() -> None
     assert "s3cr3t" not in str(failure.value) + repr(nobody)
 
 
-def test_a_blocking_program_delivers_on_its_own_thread(receiver: Receiver) -> None:
+def test_a_blocking_program_delivers_too(receiver: Receiver) -> None:
     ambient = FixedAmbient()
     with perdure.open(":memory:", ambient=ambient) as db:
         db.webhook("promote", receiver.url, SECRET)

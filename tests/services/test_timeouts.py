@@ -3,10 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
 import apsw
+import msgspec
 import pytest
 
 import perdure
@@ -23,8 +25,8 @@ from perdure.core.errors import (
     Suspended,
     Terminal,
 )
-from perdure.core.session.origin import Timeouts
-from perdure.core.session.timeouts import SECOND
+from perdure.core.session.origin import Config, Timeouts
+from perdure.core.session.timeouts import LATEST, SECOND
 from perdure.edge.library import AsyncPerdure
 from perdure.edge.session import AsyncSession
 from perdure.edge.timing import timeouts_of
@@ -37,6 +39,8 @@ from perdure.testing import FixedAmbient
 from tests.services.conftest import open_store
 
 LIMITS = {"idle": 60, "grace": 120, "expiry": 500}
+NAN = float("nan")
+YESTERYEAR = datetime(1969, 12, 31, tzinfo=UTC)
 
 
 class Place:
@@ -178,10 +182,11 @@ async def test_an_imported_session_is_timed_too(place: Place) -> None:
 
 async def test_a_verified_session_may_have_any_timer(place: Place) -> None:
     session = await place.session()
-    await place.store.arm(session.id, 7)
-    assert (await session.verify()).ok
-    await place.store.arm(session.id, None)
-    assert (await session.verify()).ok
+    head = await place.store.head(session.id)
+    assert head is not None
+    for due in (7, None):
+        assert await place.store.arm(session.id, due, expected=head.row.digest)
+        assert (await session.verify()).ok
 
 
 # ── defaults ──────────────────────────────────────────────────────────────────────────────────────
@@ -207,10 +212,41 @@ async def test_changed_defaults_take_hold_once_everything_is_armed_anew(place: P
     assert [await phase(session) for session in sessions] == ["suspended"] * 5
 
 
-@pytest.mark.parametrize("wrong", [{"idel": 5}, {"idle": -1}, {"idle": 1.5}, {"idle": "5"}, 5, "idle"])
+WRONG = [{"idel": 5}, {"idle": -1}, {"idle": 1.5}, {"idle": "5"}, {"idle": True}, {"idle": NAN}, {5: 5}, 5, "idle"]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_defaults_are_checked_at_the_door(wrong: Any) -> None:
     with pytest.raises(Invalid):
         perdure.open(":memory:", timeouts=wrong)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_so_are_the_time_outs_of_a_session(place: Place, wrong: Any) -> None:
+    session = await place.db.create()
+    for refused in (
+        lambda: place.db.create(config={"timeouts": wrong}),
+        lambda: place.db.create(config=Config(timeouts=wrong)),
+        lambda: session.configure(config={"timeouts": wrong}),
+        lambda: session.branch(config={"timeouts": wrong}),
+    ):
+        with pytest.raises(Invalid):
+            await refused()
+    assert (await session.state()).config.timeouts is None
+
+
+async def test_whoever_misspells_a_time_out_is_told_which_there_are(place: Place) -> None:
+    allowed = "idle, absolute, max_active, grace, expiry, background"
+    with pytest.raises(Invalid, match=f"no time-out 'idel'; there are {allowed}") as refusal:
+        await place.db.create(config={"timeouts": {"idel": 3}})
+    assert ", ".join(refusal.value.allowed) == allowed
+    with pytest.raises(Invalid, match=f"no time-out 'idel'; there are {allowed}"):
+        perdure.open(":memory:", timeouts={"idel": 3})
+
+
+def test_a_time_out_that_a_newer_version_wrote_is_read_over() -> None:
+    written = msgspec.msgpack.encode({"idle": 60, "lunch": 5})
+    assert msgspec.msgpack.decode(written, type=Timeouts) == Timeouts(idle=60)
 
 
 # ── several sweepers, and what goes wrong ─────────────────────────────────────────────────────────
@@ -360,19 +396,46 @@ async def test_an_append_that_sets_the_timer_is_never_overwritten_by_a_sweeper_t
     """The sweeper sees a sleeping session for which nothing is due; before it says so, the session is resumed."""
     session = await place.db.create(config={"timeouts": {"idle": 60}})
     await session.suspend()
-    await place.store.arm(session.id, place.ambient.now())
+    head = await place.store.head(session.id)
+    assert head is not None
+    assert await place.store.arm(session.id, place.ambient.now(), expected=head.row.digest)
     timekeeper, inner = place.db._services.timeouts, place.store.arm
     meddled = []
 
-    async def arm(name: Any, due: int | None) -> None:
+    async def arm(name: Any, due: int | None, *, expected: bytes) -> bool:
         if not meddled:
             meddled.append(due)
             await (await place.handle().session(session.id)).resume()
-        await inner(name, due)
+        return await inner(name, due, expected=expected)
 
     monkeypatch.setattr(timekeeper, "_store", Meddler(place.store, arm))
     report = await place.db.sweep()
-    assert (meddled, report.rearmed) == ([None], 2)
+    assert (meddled, report.rearmed) == ([None], 0)
+    assert await place.due_in(session) == 60
+
+
+async def test_a_sweeper_that_fails_does_not_put_off_what_somebody_set_meanwhile(place: Place) -> None:
+    session = await place.session()
+    await session.suspend()
+
+    async def renew_and_fail(held: AsyncSession, _: object) -> None:
+        await (await place.handle().session(held.id)).renew(30)
+        raise OSError("down")
+
+    place.db.cleanup("promote", renew_and_fail)
+    assert (await place.sweep(120)).count("waiting") == 1
+    assert await place.due_in(session) == 30
+
+
+async def test_a_hook_that_writes_and_fails_is_not_called_again_at_once(place: Place) -> None:
+    session = await place.session()
+
+    async def note_and_fail(held: AsyncSession, _: object) -> None:
+        await (await place.handle().session(held.id)).configure(title="overdue")
+        raise OSError("down")
+
+    place.db.before("timeout", note_and_fail)
+    assert (await place.sweep(60)).looked == 1
     assert await place.due_in(session) == 60
 
 
@@ -460,11 +523,30 @@ async def test_an_async_sweeper_sweeps_over_and_over(place: Place) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"limit": 0}, {"limit": "5"}, {"lease": 0}, {"lease": "x"}, {"give_up": -1}, {"now": "x"}, {"progress": 5}],
+    [
+        {"limit": 0},
+        {"limit": "5"},
+        {"lease": 0},
+        {"lease": "x"},
+        {"lease": NAN},
+        {"give_up": -1},
+        {"give_up": True},
+        {"now": "x"},
+        {"now": -1},
+        {"now": True},
+        {"now": 1 << 63},
+        {"progress": 5},
+    ],
 )
 async def test_sweep_refuses_nonsense(place: Place, options: Any) -> None:
     with pytest.raises(Invalid):
         await place.db.sweep(**options)
+
+
+@pytest.mark.parametrize("interval", [0, -1, NAN, True, float("inf"), 9e9, "60"])
+async def test_a_sweeper_refuses_to_wait_for_nonsense(place: Place, interval: Any) -> None:
+    with pytest.raises(Invalid, match="interval"):
+        await anext(place.db.sweeper(interval))
 
 
 # ── renewing ──────────────────────────────────────────────────────────────────────────────────────
@@ -496,6 +578,29 @@ async def test_renewing_is_refused_with_a_reason(place: Place) -> None:
     for wrong in ({}, {"ttl": 5, "until": 7}, {"ttl": 0}, {"ttl": "x"}, {"until": "x"}):
         with pytest.raises(Invalid):
             await own.renew(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *[{"until": value} for value in ((1 << 63) - 1, 1 << 63, -1, True, 1.5, NAN, LATEST, YESTERYEAR)],
+        *[{"ttl": value} for value in (-1, True, NAN, float("inf"), 1e11, timedelta.max, timedelta(seconds=-1))],
+    ],
+)
+async def test_a_time_that_nobody_lives_to_see_is_none(place: Place, wrong: Any) -> None:
+    session = await place.db.create()
+    with pytest.raises(Invalid):
+        await session.renew(**wrong)
+    with pytest.raises(Invalid):
+        await place.db._services.timeouts.renew(session.id, **wrong)
+    assert (await session.state()).origin.expires_at is None
+
+
+async def test_the_last_moment_there_is_can_be_shown(place: Place) -> None:
+    session = await place.db.create()
+    granted = await session.renew(until=LATEST - 1)
+    assert datetime.fromtimestamp(granted // SECOND, UTC).year == 9998
+    assert granted == (await session.state()).origin.expires_at == LATEST - 1
 
 
 async def test_renewing_a_sleeping_session_in_the_last_moment_saves_it(place: Place) -> None:

@@ -128,7 +128,7 @@ def test_a_store_of_any_format_opens_with_everything_in_it(name: str, store: Pat
 def test_an_older_store_is_not_opened_read_only_before_it_was_upgraded(name: str, store: Path) -> None:
     before = store.read_bytes()
     if number(name) < FORMAT:
-        with pytest.raises(errors.ReadOnly, match="open it writable once"):
+        with pytest.raises(errors.ReadOnly, match="perdure upgrade --store"):
             opened(name, store, read_only=True)
         assert store.read_bytes() == before
     done = upgrade(store)
@@ -146,6 +146,7 @@ def test_upgrading_backs_up_first_and_the_backup_is_of_the_old_format(name: str,
     assert done.backup == f"{store}.format-{number(name)}.backup"
     restored = drive(Restores(copying("0")).restore(done.backup, str(tmp_path / "back.db")))
     assert restored.manifest.store_format == number(name)
+    assert restored.manifest.verified == "full"
     assert engine_of(str(tmp_path / "back.db")).facts() == before
     with opened(name, tmp_path / "back.db") as db:
         check(db)

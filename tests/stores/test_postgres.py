@@ -472,7 +472,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
 
 
 def test_a_database_that_is_not_there_is_reported_at_once(server: Server) -> None:
-    with pytest.raises(StoreBusy, match="does not exist"):
+    with pytest.raises(NotAStore, match="createdb nowhere"):
         PostgresStore(server.address("nowhere"), FixedAmbient(), patience=3600)
 
 

@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import perdure
@@ -57,11 +58,16 @@ def test_a_database_goes_there_and_back(bare: str, server: Server, tmp_path: Pat
         before, account, position = digests(db), session.account(), db.position()
     made = back_up(bare, stream, world)
     assert (made.manifest.engine, made.manifest.kind, made.manifest.sealed) == ("postgres", "portable", sealed)
-    assert made.manifest.sessions == 2
+    assert (made.manifest.sessions, made.manifest.verified) == (2, "full")
+    assert sorted(path.name for path in tmp_path.glob("store*")) == ["store.perdure", "store.perdure.manifest.json"]
     assert not sealed or MARKER.encode() not in stream.read_bytes()
     with pytest.raises(errors.AlreadyExists):
         restore(stream, bare, world)
     elsewhere = server.database()
+    tried = restore(stream, elsewhere, world, dry_run=True)
+    assert (tried.done, tried.verified) == (False, "full")
+    with pytest.raises(errors.NotAStore):
+        engine_of(elsewhere).facts()
     done = restore(stream, elsewhere, world)
     assert (done.done, done.verified) == (True, "full")
     assert engine_of(elsewhere).facts() == engine_of(bare).facts()
@@ -146,14 +152,75 @@ def test_a_file_is_not_restored_to_a_server_nor_a_database_to_a_file(bare: str, 
     with perdure.open(tmp_path / "store.db", seal=False) as db:
         db.create("in a file")
     back_up(str(tmp_path / "store.db"), tmp_path / "file", world)
-    with pytest.raises(errors.Invalid):
-        restore(tmp_path / "file", bare, world)
+    for name, portable in (("file", False), ("rows", True)):
+        back_up(str(tmp_path / "store.db"), tmp_path / name, world, portable=portable, overwrite=True)
+        for dry_run in (False, True):
+            with pytest.raises(errors.Invalid, match=r"in a file: restore it to a file\. .*\(perdure sessions export"):
+                restore(tmp_path / name, bare, world, dry_run=dry_run)
     with perdure.open(bare, seal=False) as db:
         db.create("in a database")
     back_up(bare, tmp_path / "stream", world)
-    with pytest.raises(errors.Damaged):
-        restore(tmp_path / "stream", str(tmp_path / "there.db"), world)
+    for dry_run in (False, True):
+        with pytest.raises(errors.Invalid, match="PostgreSQL: restore it to an empty database, postgresql://"):
+            restore(tmp_path / "stream", str(tmp_path / "there.db"), world, dry_run=dry_run)
     assert not (tmp_path / "there.db").exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE perdure.record SET body = overlay(body placing '\\x5a'::bytea from 20) WHERE first > 1",
+        "DELETE FROM perdure.record WHERE first = 5",
+        "UPDATE perdure.snapshot SET checksum = sha256('another')",
+        "UPDATE perdure.checkpoint SET label = 'another'",
+        "UPDATE perdure.session SET turns = turns + 1",
+    ],
+)
+def test_a_damaged_database_is_not_called_verified(bare: str, server: Server, tmp_path: Path, damage: str) -> None:
+    world, stream = wiring(tmp_path), tmp_path / "stream"
+    with perdure.open(bare, seal=False, snapshots=perdure.SnapshotPolicy(events=5)) as db:
+        session = db.create("first")
+        for number in range(12):
+            session.append(events.Message(role="user", content=f"{number}"))
+        session.checkpoint("half way")
+    assert back_up(bare, stream, world).manifest.verified == "full"
+    with psycopg.connect(bare, autocommit=True) as connection:
+        assert connection.execute(damage).rowcount > 0
+    with pytest.raises(errors.Damaged, match=" in postgresql://"):
+        back_up(bare, stream, world, overwrite=True)
+    assert not list(tmp_path.glob("stream.partial*"))
+    assert back_up(bare, stream, world, overwrite=True, verify="quick").manifest.verified == "quick"
+    elsewhere = server.database()
+    with pytest.raises(errors.Damaged, match=f"in the backup {stream}: .* Take another backup"):
+        restore(stream, elsewhere, world, dry_run=True)
+    assert restore(stream, elsewhere, world, dry_run=True, verify="quick").verified == "quick"
+    with pytest.raises(errors.Damaged, match="drop the schema perdure there"):
+        restore(stream, elsewhere, world)
+
+
+@pytest.mark.filterwarnings("ignore:a new master key was made")
+def test_a_session_erased_since_is_told_when_a_database_comes_back(bare: str, server: Server, tmp_path: Path) -> None:
+    world, stream = wiring(tmp_path, sealed=True), tmp_path / "stream"
+    with perdure.open(bare, **keys(tmp_path, True)) as db:
+        gone = db.create("gone")
+        gone.append(events.Message(role="user", content=MARKER))
+        branch = gone.branch(title="branch")
+        back_up(bare, stream, world)
+        gone.erase()
+    elsewhere = server.database()
+    for dry_run in (True, False):
+        done = restore(stream, elsewhere, world, dry_run=dry_run)
+        assert (done.verified, done.erased, done.bereft) == ("full", (gone.id,), (branch.id,))
+        assert any("erased after this backup" in remark for remark in done.remarks)
+
+
+@pytest.mark.filterwarnings("ignore:a new master key was made")
+def test_a_sealed_database_without_its_keys_is_backed_up_but_not_proven(bare: str, tmp_path: Path) -> None:
+    with perdure.open(bare, **keys(tmp_path, True)) as db:
+        db.create("first")
+    made = back_up(bare, tmp_path / "stream", wiring(tmp_path))
+    assert made.manifest.verified == "quick"
+    assert any("the keys are not here" in remark for remark in made.remarks)
 
 
 def test_sessions_of_a_database_are_archived_and_thawed(bare: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import selectors
 import signal
 import socket
@@ -19,12 +20,13 @@ from perdure.core.errors import Damaged, DiskFull, NotAStore, ReadOnly, StoreBus
 from perdure.core.session.budget import Account, AccountMove
 from perdure.ports.store import Change
 from perdure.stores.postgres import PostgresStore
-from perdure.stores.postgres.connection import translate
-from perdure.testing import Builder
+from perdure.stores.postgres.connection import Address, Connections, translate
+from perdure.stores.postgres.patience import STARTING_SECONDS, Patience
+from perdure.testing import Builder, FixedAmbient
 from perdure.testing.building import Made, opens, said
 from perdure.testing.contract.bringing import head_of, stored
 from perdure.testing.contract.looking import BEYOND, grow, put, records_of, verify
-from perdure.waiting import drive
+from perdure.waiting import Ticket, drive
 from tests.stores.postgres_server import Server, address, running, server, shared
 from torture.process import ROOT, environment
 
@@ -547,6 +549,8 @@ assert not thread.is_alive()
 assert struck == 60
 for last in (made, other): verify(drive(records_of(store, last)), last)
 drive(store.close())
+gc.collect()
+assert not list(store._connections._open)
 """
 
 
@@ -561,6 +565,32 @@ def test_an_interrupted_call_leaves_the_others_and_the_store_whole(address: str)
         timeout=120,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*was deleted while still open:ResourceWarning")
+def test_a_connection_that_an_interrupt_took_away_does_not_stay_open(shared: str) -> None:
+    class Struck:
+        """A lock; just as it is left, an interrupt strikes."""
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    connections = Connections(Address(shared, read_only=True), read_only=True)
+    name = connections.connect().info.backend_pid  # nobody took it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connections, "_lock", Struck())
+        with pytest.raises(KeyboardInterrupt):
+            connections.connect()
+    gc.collect()
+    assert list(connections._open) == []
+    kept = connections.connect()
+    assert kept.info.backend_pid != name
+    assert list(connections._open) == [kept]
+    connections.drop(kept)
+    assert list(connections._open) == []
+    assert kept.closed
 
 
 # ── what the engine's errors mean ─────────────────────────────────────────────────────────────────
@@ -584,3 +614,26 @@ def test_an_error_of_the_engine_says_what_to_do(code: str, meaning: type[Excepti
     found = translate(psycopg.errors.lookup(code)("reason"), "postgresql://here/there")
     assert type(found) is meaning
     assert "postgresql://here/there" in found.message
+
+
+def waited(message: str, patience: float) -> float:
+    """How long a caller waits in all for a server that keeps on saying this."""
+    total = 0.0
+
+    class Counting(Ticket[None]):
+        def wait(self, timeout: float = -1) -> bool:
+            nonlocal total
+            total += timeout
+            return False
+
+    waiting = Patience(patience, FixedAmbient(), Counting())
+    while waiting.lasts(psycopg.OperationalError(message)):
+        pass
+    return total
+
+
+def test_a_server_that_recovers_is_waited_for_even_by_whoever_has_little_patience() -> None:
+    recovering = "connection failed: FATAL:  the database system is not yet accepting connections"
+    assert waited("connection refused", 5.0) == pytest.approx(5.0)
+    assert waited(recovering, 5.0) == pytest.approx(STARTING_SECONDS)
+    assert waited(recovering, 90.0) == pytest.approx(90.0)

@@ -3,36 +3,72 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 from msgspec.structs import replace
 
-from perdure.core.errors import AlreadyExists, Invalid, Refused
+from perdure.core.errors import AlreadyExists, BlobMissing, Invalid, Refused, Tampered
 from perdure.core.tiers import Tier
-from perdure.ports.store import Change, Store
+from perdure.ports.blobs import CHUNK, Note
+from perdure.ports.seal import CLEAR, Seal
+from perdure.ports.store import Change, Head, Store, Stored
+from perdure.sealing.filevault import FileVault
+from perdure.sealing.keyfile import KeyFile
+from perdure.sealing.keyring import Keyring
 from perdure.stores.sqlite import SqliteStore
 from perdure.stores.tiered import TieredStore
+from perdure.stores.tiered_blobs import TieredBlobs
 from perdure.stores.volatile import VolatileStore
-from perdure.testing import Builder, FixedAmbient, Made, StoreContract
+from perdure.testing import BlobContract, Builder, FixedAmbient, Made, StoreContract
+from perdure.testing.contract.content import collect, keep, pointing, sha_of, there
+from perdure.testing.contract.looking import TENANT
 
 
-def tiered(path: Path, later: int = 0) -> TieredStore:
+def tiered(path: Path, later: int = 0, seal: Seal = CLEAR) -> TieredStore:
     ambient = FixedAmbient()
     ambient.advance(later)
-    return TieredStore({Tier.L1: SqliteStore(str(path), ambient), Tier.L0: VolatileStore()}, ambient)
+    return TieredStore({Tier.L1: SqliteStore(str(path), ambient, seal=seal), Tier.L0: VolatileStore()}, ambient)
 
 
-class TestTiered(StoreContract):
+class Tiers:
+    """RAM and a file."""
+
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
         self.path = tmp_path / "sessions.db"
-        store = tiered(self.path)
+        store = tiered(self.path, seal=self.seal())
         yield store
         await store.close()
 
     async def reopen(self, store: Store) -> Store:
         await store.close()
-        return tiered(self.path)
+        return tiered(self.path, seal=self.seal())
+
+    def seal(self) -> Seal:
+        return CLEAR
+
+
+class SealedTiers(Tiers):
+    """The same with a sealed file; what is in RAM has other keys, or none."""
+
+    def seal(self) -> Seal:
+        ambient, folder = FixedAmbient(), self.path.parent
+        masters, _ = KeyFile.make(str(folder / "master"), ambient)
+        return Keyring(masters, FileVault(str(folder / "vault"), ambient, create=True), ambient)
+
+
+class TestTiered(Tiers, StoreContract):
+    pass
+
+
+class TestTieredBlobs(Tiers, BlobContract):
+    pass
+
+
+class TestSealedTieredBlobs(SealedTiers, BlobContract):
+    pass
 
 
 @pytest.fixture
@@ -123,4 +159,176 @@ async def test_what_the_process_forgets_leaves_the_rest(tmp_path: Path, make: Bu
     fresh = await put(store, make.create(), "ephemeral")
     assert [change.session for change in await store.changes(seen, 10)] == [fresh.session]
     assert await store.tier(kept.session) is Tier.L1
+    await store.close()
+
+
+# ── blobs ──
+
+BIG = b"".join(bytes([number]) * CHUNK for number in range(2)) + b"the end"
+
+
+@pytest.fixture
+def ambient() -> FixedAmbient:
+    return FixedAmbient()
+
+
+@pytest.fixture
+def volatile(store: TieredStore) -> VolatileStore:
+    found = store._tiers[Tier.L0]
+    assert isinstance(found, VolatileStore)
+    return found
+
+
+@pytest.fixture
+def file(store: TieredStore) -> SqliteStore:
+    found = store._tiers[Tier.L1]
+    assert isinstance(found, SqliteStore)
+    return found
+
+
+async def test_a_session_of_any_tier_points_to_what_was_put(
+    store: TieredStore, volatile: VolatileStore, file: SqliteStore, make: Builder, ambient: FixedAmbient
+) -> None:
+    await keep(store, make, ambient, BIG)
+    assert (await there(file, BIG), await there(volatile, BIG)) == (True, False)
+    passing = await put(store, make.create(pointing(BIG)), "ephemeral")
+    assert await there(volatile, BIG)
+    await collect(store, ambient)
+    assert (await there(file, BIG), await there(volatile, BIG)) == (False, True)
+    assert await there(store, BIG)
+    lasting = await put(store, make.create(pointing(BIG)), "standard")
+    await store.erase(passing.session, ambient.now())
+    await collect(store, ambient)
+    assert (await there(file, BIG), await there(volatile, BIG)) == (True, False)
+    await store.erase(lasting.session, ambient.now())
+    await collect(store, ambient)
+    assert not await there(store, BIG)
+
+
+async def test_what_no_tier_has_is_refused_in_each(store: TieredStore, make: Builder) -> None:
+    for criticality in ("ephemeral", "standard"):
+        with pytest.raises(BlobMissing):
+            await put(store, make.create(pointing(BIG)), criticality)
+    assert await store.position() == 0
+
+
+async def test_what_is_put_is_durable_even_if_memory_has_it(
+    store: TieredStore, file: SqliteStore, make: Builder, ambient: FixedAmbient
+) -> None:
+    await keep(store, make, ambient, BIG)
+    await put(store, make.create(pointing(BIG)), "ephemeral")
+    await collect(store, ambient)
+    assert not await there(file, BIG)
+    assert await store.blobs.renew(TENANT, sha_of(BIG), Note(), ambient.now()) is not None
+    assert await there(file, BIG)
+
+
+async def test_whether_a_blob_is_used_is_the_same_from_every_tier(
+    store: TieredStore, make: Builder, ambient: FixedAmbient
+) -> None:
+    blob, spare = await keep(store, make, ambient, BIG), await keep(store, make, ambient, b"spare")
+    assert await store.blobs.used([blob, spare]) == frozenset()
+    made = await put(store, make.create(pointing(BIG)), "ephemeral")
+    assert await store.blobs.used([blob, spare]) == {blob.id}
+    assert await store.blobs.unnoted(TENANT, made.session, [(2, sha_of(BIG))]) == ()
+    copies = await store.blobs.page(TENANT, None, 10)
+    assert sorted(copy.sha256 for copy in copies) == sorted([sha_of(BIG), sha_of(BIG), sha_of(b"spare")])
+
+
+async def test_a_session_that_moves_takes_its_blobs_along(
+    store: TieredStore, volatile: VolatileStore, file: SqliteStore, make: Builder, ambient: FixedAmbient
+) -> None:
+    await keep(store, make, ambient, BIG)
+    made = await put(store, make.create(pointing(BIG)), "ephemeral")
+    await collect(store, ambient)
+    await store.erase(made.session, ambient.now())
+    await store.bring(Head(row=made.commit.row, segments=()), iter([Stored(made.commit.record, made.digest)]), None)
+    assert await store.tier(made.session) is Tier.L1
+    assert await store.blobs.missing(TENANT, 10) == ()
+    await collect(store, ambient)
+    assert (await there(file, BIG), await there(volatile, BIG)) == (True, False)
+
+
+async def test_nothing_is_collected_between_a_session_that_moves_and_its_blobs(
+    store: TieredStore, make: Builder, ambient: FixedAmbient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    waiting: list[asyncio.Task[Any]] = []
+    follow, catch_up = TieredBlobs.follow, TieredBlobs._catch_up
+
+    async def collected_meanwhile(self: TieredBlobs, *given: Any) -> None:
+        waiting.append(asyncio.create_task(collect(store, ambient)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await follow(self, *given)
+        happened.append("its blobs followed")
+
+    async def told(self: TieredBlobs, tenant: str) -> None:
+        happened.append("collecting began")
+        await catch_up(self, tenant)
+
+    monkeypatch.setattr(TieredBlobs, "follow", collected_meanwhile)
+    monkeypatch.setattr(TieredBlobs, "_catch_up", told)
+    await keep(store, make, ambient, BIG)
+    made = make.create(pointing(BIG))
+    await store.bring(Head(row=made.commit.row, segments=()), [Stored(made.commit.record, made.digest)], None)
+    await asyncio.gather(*waiting)
+    assert happened == ["its blobs followed", "collecting began"]
+    assert await there(store, BIG)
+
+
+async def test_what_a_crash_leaves_of_a_move_is_finished_before_anything_is_collected(
+    store: TieredStore, volatile: VolatileStore, file: SqliteStore, make: Builder, ambient: FixedAmbient
+) -> None:
+    await keep(store, make, ambient, BIG)
+    made = await put(store, make.create(pointing(BIG)), "ephemeral")
+    await collect(store, ambient)
+    await store.erase(made.session, ambient.now())
+    await file.bring(Head(row=made.commit.row, segments=()), [Stored(made.commit.record, made.digest)], None)
+    await collect(store, ambient)
+    assert (await there(file, BIG), await there(volatile, BIG)) == (True, False)
+
+
+async def test_a_reader_goes_on_with_the_copy_of_another_tier(
+    store: TieredStore, make: Builder, ambient: FixedAmbient
+) -> None:
+    blob = await keep(store, make, ambient, BIG)
+    assert await store.blobs.read(blob, 0) == BIG[:CHUNK]
+    await put(store, make.create(pointing(BIG)), "ephemeral")
+    await collect(store, ambient)
+    assert await store.blobs.read(blob, 1) == BIG[CHUNK : 2 * CHUNK]
+
+
+async def test_putting_again_with_replace_mends_every_copy(
+    store: TieredStore, volatile: VolatileStore, make: Builder, ambient: FixedAmbient
+) -> None:
+    await keep(store, make, ambient, BIG)
+    await put(store, make.create(pointing(BIG)), "ephemeral")
+    for kept in volatile._blobs._kept.values():
+        kept.chunks[1] = kept.chunks[0]
+    with pytest.raises(Tampered):
+        await there(volatile, BIG)
+    await keep(store, make, ambient, BIG, replace=True)
+    assert await there(volatile, BIG)
+    assert (await collect(volatile, ambient)).blobs == 0
+
+
+async def test_a_copy_that_breaks_off_leaves_nothing(
+    store: TieredStore, volatile: VolatileStore, file: SqliteStore, make: Builder, ambient: FixedAmbient
+) -> None:
+    await keep(store, make, ambient, BIG)
+    connection = apsw.Connection(file.path)
+    connection.execute("DELETE FROM blob_chunk WHERE number = 1")
+    connection.close()
+    with pytest.raises(Tampered):
+        await put(store, make.create(pointing(BIG)), "ephemeral")
+    assert volatile._blobs._kept == {}
+    assert await store.position() == 0
+
+
+async def test_memory_alone_keeps_blobs_too(make: Builder, ambient: FixedAmbient) -> None:
+    store = TieredStore({Tier.L0: VolatileStore()}, ambient)
+    await keep(store, make, ambient, BIG)
+    await put(store, make.create(pointing(BIG)), "ephemeral")
+    assert await there(store, BIG)
     await store.close()

@@ -34,6 +34,7 @@ def back_up(store: str, target: str) -> None:
 def restore(backup: str, target: str) -> None:
     """The same store restored again and again over itself."""
     restores = Restores(copying("0"))
+    drive(restores.restore(backup, target, overwrite=True, dry_run=True))  # everything is loaded before the kill
     ready()
     for number in count():
         drive(restores.restore(backup, target, overwrite=True))

@@ -1,5 +1,6 @@
 """A taste of `make torture`: real processes, real kills, and proof that a loss would be noticed (R1–R7, R35)."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from torture import powercut
 from torture.blows import FAULTS, KILLS, STRACE
 from torture.duel import fight
 from torture.run import Options, judge, run
+from torture.sealing import sealing
 from torture.tally import Tally
 
 pytestmark = pytest.mark.slow
@@ -18,9 +20,16 @@ def quietly(_: str) -> None:
     """Progress is for people."""
 
 
+@pytest.fixture(params=[True, False], ids=["sealed", "clear"])
+def sealed(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Torture both kinds of files."""
+    with sealing(request.param):
+        yield request.param
+
+
 @needs_strace
-def test_nothing_acknowledged_is_lost_when_processes_are_killed() -> None:
-    tally = run(Options(seed=1, kills=12, minutes=2, quick=True, complete=False), quietly)
+def test_nothing_acknowledged_is_lost_when_processes_are_killed(sealed: bool) -> None:
+    tally = run(Options(seed=1, kills=12, minutes=2, quick=True, complete=False, sealed=sealed), quietly)
     assert tally.problems == []
     assert tally.killed >= 12
     assert tally.checks >= 2
@@ -39,10 +48,12 @@ def test_a_retry_under_a_new_key_is_found() -> None:
     assert any("applied twice" in problem for problem in tally.problems)
 
 
+@pytest.mark.usefixtures("sealed")
 def test_a_power_cut_takes_nothing_acknowledged() -> None:
     assert powercut.strike(seed=5, cuts=10) == []
 
 
+@pytest.mark.usefixtures("sealed")
 def test_a_sync_that_failed_is_never_built_upon() -> None:
     assert powercut.strike(seed=5, cuts=10, failing=True) == []
 
@@ -51,8 +62,9 @@ def test_a_log_that_is_never_synced_is_found() -> None:
     assert any("LOST" in problem for problem in powercut.strike(seed=5, cuts=6, plant="no-sync"))
 
 
-def test_two_processes_on_one_session_lose_nothing_and_never_find_it_locked(tmp_path: Path) -> None:
+def test_two_processes_on_one_session_lose_nothing_and_never_find_it_locked(tmp_path: Path, sealed: bool) -> None:
     assert fight(tmp_path / "store.db", 60) == []
+    assert (tmp_path / "store.db.keys").exists() is sealed
 
 
 def test_a_run_in_which_a_fault_never_fell_is_a_failed_run() -> None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from perdure.ambient import Ids, RealAmbient
 from perdure.compose.opening import SERVER, VOLATILE, keys_of, open_cold, open_store, seal_of
-from perdure.core.errors import Refused
+from perdure.compose.signing import sign_heads
+from perdure.core.errors import Invalid, Refused
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Store
 from perdure.sealing.given import AS_FOUND, Given
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def engine_of(place: str) -> "Engine":
     """The engine of the store at a path or URL, for copies of the whole."""
     if place.startswith(SERVER):
-        from perdure.stores.postgres.backup import PostgresEngine
+        try:
+            from perdure.stores.postgres.backup import PostgresEngine
+        except ImportError as missing:
+            raise Invalid("a store in PostgreSQL needs psycopg; install perdure[postgres]") from missing
 
         return PostgresEngine(place)
     if place == VOLATILE or "://" in place:
@@ -29,6 +33,13 @@ def engine_of(place: str) -> "Engine":
     return SqliteEngine(place)
 
 
+def scratch_of(place: str) -> "Engine":
+    """An engine that makes a file of any stream, for a proof."""
+    from perdure.stores.scratch import ScratchEngine
+
+    return ScratchEngine(place)
+
+
 def copying(
     version: str, keys: Given = AS_FOUND, cold: str | os.PathLike[str] | None = None, ambient: Ambient | None = None
 ) -> "Wiring":
@@ -36,6 +47,7 @@ def copying(
     from perdure.core.errors import KeyMissing
     from perdure.services.cooling import CoolingStore
     from perdure.services.copies import Proven, Wiring, proven
+    from perdure.services.heads import SignReport
     from perdure.services.loading import SnapshotPolicy
     from perdure.services.sessions import Identity, Sessions
 
@@ -67,7 +79,10 @@ def copying(
     async def open_once(path: str) -> None:
         await open_store(path, chance, keys=keys).close()
 
-    return Wiring(engine_of, prove, key_ids, open_once, chance, version)
+    async def sign(place: str, accept: str | None, progress: "Progress | None") -> SignReport:
+        return await sign_heads(engine_of(place), place, chance, keys, cold, accept=accept, progress=progress)
+
+    return Wiring(engine_of, scratch_of, prove, key_ids, open_once, sign, chance, version)
 
 
 def open_copy(copy: str, original: str, ambient: Ambient, keys: Given) -> Store:
@@ -77,7 +92,8 @@ def open_copy(copy: str, original: str, ambient: Ambient, keys: Given) -> Store:
     from perdure.stores.sqlite import SqliteStore
     from perdure.stores.sqlite.connection import mark
 
-    seal = seal_of(original, mark(copy), keys, ambient, read_only=True)
+    named = engine_of(original).place if original.startswith(SERVER) else original  # an address may hold a password
+    seal = seal_of(named, mark(copy), keys, ambient, read_only=True)
     try:
         return SqliteStore(copy, ambient, read_only=True, seal=seal)
     except BaseException:

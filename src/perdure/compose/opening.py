@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perdure.ambient import RealAmbient
-from perdure.core.errors import Invalid, Refused
+from perdure.core.errors import Invalid, NotAStore, Refused
 from perdure.core.tiers import Tier
 from perdure.ports.ambient import Ambient
 from perdure.ports.cold import Cold
 from perdure.ports.seal import CLEAR, Seal
 from perdure.ports.store import Store
-from perdure.sealing.given import AS_FOUND, Given
+from perdure.sealing.given import AS_FOUND, Given, path_text
 from perdure.waiting import drive
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def open_store(path: StoreGiven, ambient: Ambient, *, read_only: bool = False, k
     """
     if isinstance(path, Mapping):
         return open_tiers(path, ambient, read_only=read_only, keys=keys)
-    spelled = os.fspath(path)
-    if not spelled or "\0" in spelled:
-        raise Invalid(f"{path!r} is not a path to a store", path=str(path))
+    spelled = path_text(path, "a store is the path of a file, or a URL of PostgreSQL")
     if spelled.startswith(SERVER):
         return open_server(spelled, ambient, read_only=read_only, keys=keys)
     if "://" in spelled:
@@ -62,8 +60,9 @@ def open_tiers(
     if not places or not set(places) <= set(names):
         raise Invalid(f"name the path of each tier, of {', '.join(names)}; not {sorted(map(str, places))}")
     for name, place in places.items():
-        if Tier(name).rank > _most(os.fspath(place)).rank:
-            raise Invalid(f"{os.fspath(place)} is not durable enough for tier {name}; give a better one")
+        spelled = path_text(place, f"tier {name} is the path of a file, or a URL of PostgreSQL")
+        if Tier(name).rank > _most(spelled).rank:
+            raise Invalid(f"{spelled} is not durable enough for tier {name}; give a better one")
     opened: dict[Tier, Store] = {}
     try:
         for name, place in places.items():
@@ -84,13 +83,11 @@ def _most(place: str) -> Tier:
 
 def open_server(address: str, ambient: Ambient, *, read_only: bool = False, keys: Given = AS_FOUND) -> Store:
     """The store in a PostgreSQL database."""
-    try:
-        from perdure.stores.postgres import PostgresStore, look
-    except ImportError as missing:
-        raise Invalid("a store in PostgreSQL needs psycopg; install perdure[postgres]") from missing
-    shown, mark = look(address, ambient)
+    shown, mark = _looked_at(address, ambient)
     seal = seal_of(shown, mark, keys, ambient, read_only=read_only)
     try:
+        from perdure.stores.postgres import PostgresStore
+
         return PostgresStore(address, ambient, read_only=read_only, seal=seal)
     except BaseException:
         seal.close()
@@ -117,7 +114,7 @@ def seal_of(store: str, mark: str | None, keys: Given, ambient: Ambient, *, read
         return CLEAR  # there is nothing to read, as the store will say
     from perdure.sealing.opening import keyring
 
-    return keyring(store, keys, ambient, new=mark is None, read_only=read_only)
+    return keyring(store, keys, ambient, mark=mark, read_only=read_only)
 
 
 def volatile_seal(keys: Given, ambient: Ambient) -> Seal:
@@ -132,12 +129,27 @@ def volatile_seal(keys: Given, ambient: Ambient) -> Seal:
 def keys_of(path: str | os.PathLike[str], keys: Given = AS_FOUND, ambient: Ambient | None = None) -> "Keys":
     """The master keys and the vault of a sealed store; `Refused` when it is not sealed."""
     from perdure.sealing.opening import keys_of
-    from perdure.stores.sqlite.connection import mark
 
-    spelled = os.fspath(path)
-    if "://" not in spelled and not mark(os.path.abspath(spelled)):
-        raise Refused(f"{spelled} is not a sealed store; it has no keys", store=spelled)
-    return keys_of(spelled, keys, ambient or RealAmbient())
+    chance = ambient or RealAmbient()
+    shown, mark = _looked_at(path_text(path, "a store is the path of a file, or a URL of PostgreSQL"), chance)
+    if mark is None:
+        raise NotAStore(f"there is no store at {shown}; check where it is", store=shown)
+    if not mark:
+        raise Refused(f"{shown} is not sealed; it has no keys", store=shown)
+    return keys_of(shown, keys, chance, mark=mark)
+
+
+def _looked_at(place: str, ambient: Ambient) -> tuple[str, str | None]:
+    """A store's place as it may be shown, and its mark."""
+    if not place.startswith(SERVER):
+        from perdure.stores.sqlite.connection import mark
+
+        return place, mark(os.path.abspath(place))
+    try:
+        from perdure.stores.postgres import look
+    except ImportError as missing:
+        raise Invalid("a store in PostgreSQL needs psycopg; install perdure[postgres]") from missing
+    return look(place, ambient)
 
 
 async def check_keys(
@@ -160,9 +172,7 @@ def open_cold(place: str | os.PathLike[str] | None) -> Cold | None:
     """Cold storage at a place: a folder, or `s3://bucket/prefix`."""
     if place is None:
         return None
-    spelled = os.fspath(place)
-    if not spelled or "\0" in spelled:
-        raise Invalid(f"{place!r:.80} is not a place for archived sessions; name a folder, or s3://bucket/prefix")
+    spelled = path_text(place, "cold storage is a folder, or s3://bucket/prefix")
     if spelled.startswith("s3://"):
         from perdure.cold.s3 import S3Cold
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from perdure.services.erasure import Erasure
     from perdure.services.exporting import Exporting
     from perdure.services.finding import Finding
+    from perdure.services.heads import HeadKeeper
     from perdure.services.importing import Importing
     from perdure.services.lifecycle import Lifecycle
     from perdure.services.loading import SnapshotPolicy
@@ -70,7 +71,7 @@ class Services:
     def checkpoints(self) -> "Checkpoints":
         from perdure.services.checkpoints import Checkpoints
 
-        return Checkpoints(self.sessions)
+        return Checkpoints(self.sessions, self.heads.reached)
 
     @cached_property
     def branches(self) -> "Branches":
@@ -101,6 +102,11 @@ class Services:
         from perdure.services.lifecycle import Lifecycle
 
         made = Lifecycle(self.sessions)
+        if self.heads.kept:
+            from perdure.services.heads import MOVES
+
+            for move in MOVES:
+                made.hook("after", move, self.heads.moved)
         if self.store.cold is not None:
             made.hook("after", "archive", self._archived)
         return made
@@ -118,7 +124,7 @@ class Services:
     def timeouts(self) -> "Timekeeper":
         from perdure.services.timeouts import Timekeeper
 
-        return Timekeeper(self.sessions, self.lifecycle, self.cleanup, self.erasure)
+        return Timekeeper(self.sessions, self.lifecycle, self.cleanup, self.erasure, self.heads.catch_up)
 
     @cached_property
     def waking(self) -> "Waking":
@@ -154,7 +160,13 @@ class Services:
     def verifying(self) -> "Verifying":
         from perdure.services.verifying import Verifying
 
-        return Verifying(self.sessions)
+        return Verifying(self.sessions, self.heads)
+
+    @cached_property
+    def heads(self) -> "HeadKeeper":
+        from perdure.services.heads import HeadKeeper
+
+        return HeadKeeper(self.sessions)
 
 
 def compose(

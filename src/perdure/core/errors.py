@@ -25,6 +25,7 @@
     │   │   ├── HookRefused         a hook before the move said no
     │   │   ├── NotOwner            only the session's owner may do this
     │   │   ├── RenewalRefused      the session may not live any longer
+    │   │   ├── ToolUnbound         the tool is bound to nothing that could be called here
     │   │   └── WakeRefused         the session cannot go on as things are; it stays asleep
     │   │       ├── NoCheckpoint             one was required, and there is none
     │   │       │   └── NoFullCheckpoint     there are deltas, and nothing they stand on
@@ -214,6 +215,10 @@ class RetrievalFailed(WakeRefused):
 
 class MemoryUnavailable(WakeRefused):
     """A layer of memory was required and could not be loaded."""
+
+
+class ToolUnbound(Refused):
+    """The tool is bound to nothing that could be called here."""
 
 
 class NotOwner(Refused):

@@ -18,7 +18,7 @@ from perdure.core.session.values import Ref
 from perdure.edge.blobs import AsyncBlobs, BlobFile
 from perdure.edge.library import AsyncPerdure
 from perdure.edge.session import AsyncSession
-from perdure.edge.timing import GIVE_UP, LEASE, Seconds, hook_name, timeouts_of
+from perdure.edge.timing import GIVE_UP, HOOK, LEASE, Seconds, hook_name, timeouts_of
 from perdure.edge.turn import AsyncTurn
 from perdure.ports.ambient import Ambient
 from perdure.ports.blobs import CHUNK
@@ -265,16 +265,22 @@ class Perdure(_Blocking):
         """Sweep, give the report, wait for the interval, and so on for as long as somebody asks."""
         return _each(self._behind.sweeper(interval, lease=lease, give_up=give_up))
 
-    def cleanup(self, step: str, hook: "Callable[[Session, CleanupCall], Any]", *, name: str | None = None) -> None:
+    def cleanup(
+        self,
+        step: str,
+        hook: "Callable[[Session, CleanupCall], Any]",
+        *,
+        name: str | None = None,
+        timeout: Seconds | None = HOOK,
+    ) -> None:
         """Call `hook` with session and call in a step of the clean-up: flush, release, notify, analytics, promote or
-        scrub. One that raises is called again later, with the same `call.key`, and given up after a day.
+        scrub. One that raises, or takes longer than `timeout`, is called again later, with the same `call.key`, and
+        given up after a day. It runs on a thread of its own, and on this one with `timeout=None`.
         """
         chosen = hook_name(hook, name)
-        self._behind.cleanup(step, lambda session, call: hook(Session(session), call), name=chosen)
+        self._behind.cleanup(step, lambda session, call: hook(Session(session), call), name=chosen, timeout=timeout)
 
-    def webhook(self, step: str, url: str, secret: str | bytes, *, name: str | None = None) -> None:
-        """Post a signed word to an address in a step of the clean-up; tried again until it is taken or given up."""
-        self._behind.webhook(step, url, secret, name=name)
+    webhook = passing(AsyncPerdure.webhook)
 
     def compensation(self, name: str, undo: Callable[["Session", dict[str, Any]], Any]) -> None:
         """Say how to undo what was registered under a name, should its session be terminated."""
@@ -290,11 +296,14 @@ class Perdure(_Blocking):
     create = returning_session(AsyncPerdure.create)
     session = returning_session(AsyncPerdure.session)
     import_jsonl = returning_session(AsyncPerdure.import_jsonl)
+    import_report = blocking(AsyncPerdure.import_report)
     archive = blocking(AsyncPerdure.archive)
     archive_ended = blocking(AsyncPerdure.archive_ended)
     archived_size = blocking(AsyncPerdure.archived_size)
     restore_archived = blocking(AsyncPerdure.restore_archived)
     backup = blocking(AsyncPerdure.backup)
+    sign_heads = blocking(AsyncPerdure.sign_heads)
+    check_heads = blocking(AsyncPerdure.check_heads)
     find = blocking(AsyncPerdure.find)
     count = blocking(AsyncPerdure.count)
     recover = blocking(AsyncPerdure.recover)

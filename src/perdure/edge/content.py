@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from io import IOBase
 from typing import Any, Final
 
 from perdure.core.errors import Invalid
@@ -64,12 +65,22 @@ def source_of(source: Any) -> Source:
     if isinstance(source, str | os.PathLike):
         return _Path(path_of(source))
     if callable(getattr(source, "read", None)):
+        _must_be_readable(source)
         return _Pieces(lambda: _read(source))
     if isinstance(source, AsyncIterable):
         return _Pieces(lambda: _each_of(source))
     if isinstance(source, Iterable) and not isinstance(source, dict | set | frozenset):
         return _Pieces(lambda: _each(source))
     raise Invalid(f"put bytes, a path, a file opened in binary mode or pieces of bytes, not {shown(source)}")
+
+
+def _must_be_readable(file: Any) -> None:
+    """A file of Python's own says whether it can be read; others are asked by reading."""
+    if isinstance(file, IOBase):
+        if file.closed:
+            raise Invalid("the file is closed; open it again and put it then")
+        if not file.readable():
+            raise Invalid("the file was not opened for reading; open it in mode rb")
 
 
 async def _read(file: Any) -> AsyncGenerator[Any, None]:

@@ -3,14 +3,14 @@
 Invariant: when a write returns, the bytes and the name of the file are on disk.
 """
 
-import errno
 import os
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from perdure.core.errors import BadExport, DiskFull, NotFound, PerdureError, ReadOnly, WorldError
+from perdure.core.errors import BadExport
+from perdure.services.disk import sync_folder, translated
 from perdure.waiting import blocking
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BATCH: Final = 1 << 20
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR})
-_NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
 class DiskFiles:
@@ -85,7 +82,7 @@ def lines(path: str) -> Iterator[bytes]:
     """The lines of a file; one that is longer than any line of an export comes in pieces, and is refused as such."""
     from perdure.core.session.jsonl import MAX_LINE
 
-    with _translated(path), open(path, "rb") as file:
+    with translated(path), open(path, "rb") as file:
         while line := file.readline(MAX_LINE + 2):
             yield line
 
@@ -110,7 +107,7 @@ async def names(folder: str, *, make: bool = False) -> list[str]:
 
 async def _off_loop(path: str, work: Callable[[], T]) -> T:
     """Do blocking work: on this thread when it may block, on another one when an event loop runs here."""
-    with _translated(path):
+    with translated(path):
         if blocking():
             return work()
         import asyncio
@@ -134,7 +131,7 @@ def _append(path: str, at: int, data: bytes) -> None:
                 os.truncate(path, at)
             raise
     if fresh:
-        _sync_folder(path)
+        sync_folder(path)
 
 
 def _write(path: str, at: int, data: bytes) -> None:
@@ -149,36 +146,7 @@ def _rename(draft: str, path: str) -> None:
     with open(draft, "r+b") as file:
         os.fsync(file.fileno())
     os.replace(draft, path)
-    _sync_folder(path)
-
-
-def _sync_folder(path: str) -> None:
-    if os.name != "posix":
-        return
-    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-@contextmanager
-def _translated(path: str) -> Iterator[None]:
-    """The system's errors as perdure's."""
-    try:
-        yield
-    except OSError as error:
-        raise _translate(error, path) from error
-
-
-def _translate(error: OSError, path: str) -> PerdureError:
-    if error.errno in _FULL:
-        return DiskFull(f"no space left for {path}; free some and try again", path=path)
-    if error.errno in _FORBIDDEN:
-        return ReadOnly(f"{path} cannot be opened or written ({error.strerror}); check its permissions", path=path)
-    if error.errno in _NOWHERE:
-        return NotFound(f"{path} or its folder does not exist; check the path", path=path)
-    return WorldError(f"{path}: {error}; check the disk and try again", path=path)
+    sync_folder(path)
 
 
 def refused_own(services: "Services", target: str) -> str:

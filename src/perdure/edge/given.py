@@ -1,6 +1,5 @@
 """What callers hand in, checked at the door: a wrong type or a text that cannot be stored is `Invalid`, by name."""
 
-import os
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Literal, TypedDict
@@ -13,10 +12,14 @@ from perdure.core.session.declared import Declared
 from perdure.core.session.ids import SessionId, session_id
 from perdure.core.session.origin import Config
 from perdure.core.session.shown import shown
+from perdure.core.session.timeouts import admit_names
 from perdure.core.session.values import check
 from perdure.core.session.vars import Vars
+from perdure.sealing.given import path_text
 
 MAX_TEXT = 1000
+FIRST, LAST = -(1 << 63), (1 << 63) - 1
+"""The times that stores compare, in microseconds since 1970."""
 Time = datetime | int | None
 Progress = Callable[[int, int], None]
 
@@ -80,14 +83,7 @@ def id_of(value: Any) -> SessionId:
 
 def path_of(value: Any) -> str:
     """A path that a file can have, or `Invalid`."""
-    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    if not isinstance(path, str) or not path or "\0" in path:
-        raise Invalid(f"a path is a text without NUL, or a Path, not {shown(value)}")
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        raise Invalid(f"no file can be named {shown(path)}; its name cannot be encoded") from None
-    return path
+    return path_text(value, "a path is a text without NUL, or a Path")
 
 
 def progress_of(value: Any) -> Progress | None:
@@ -138,6 +134,7 @@ def fields_of(config: Config | dict[str, Any] | None) -> tuple[str, ...]:
         return tuple(name for name in Config.__struct_fields__ if name != "max_cost" or config.max_cost is not None)
     if type(config) is not dict:
         raise Invalid(f"config is a Config or a dict of its fields, not {shown(config)}")
+    admit_names(config.get("timeouts"))
     return tuple(sorted(text_of(name, "a field of config") for name in config))
 
 
@@ -196,7 +193,9 @@ def query_of(conditions: Conditions) -> dict[str, Any]:
 def micros_of(time: Any, name: str) -> int:
     """A moment in microseconds since 1970, or `Invalid`."""
     if not isinstance(time, datetime):
-        return number_of(time, name)
+        if not FIRST <= number_of(time, name) <= LAST:
+            raise Invalid(f"{name}: that time is too far away; give microseconds since 1970 in 64 bits")
+        return int(time)
     try:
         return int(time.timestamp() * 1_000_000)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Keeping a whole store, as async callers do it: ended sessions put away and taken back, backups."""
+"""Keeping a whole store: ended sessions put away and taken back, backups, and stores brought back from those."""
 
 import os
 from datetime import datetime
@@ -8,10 +8,14 @@ from perdure.compose import Services, copying
 from perdure.core.errors import Refused
 from perdure.edge import given
 from perdure.edge.files import refused_own
+from perdure.sealing.given import Given, KeyGiven, VaultGiven
+from perdure.waiting import drive
 
 if TYPE_CHECKING:
     from perdure.services.archiving import Archived, NotArchived
     from perdure.services.backup import BackedUp
+    from perdure.services.heads import HeadsReport, SignReport
+    from perdure.services.restore import Restored
 
 
 class Keeping:
@@ -48,6 +52,17 @@ class Keeping:
         """Bring an archived session's log back from cold storage; False when it does not lie there."""
         return await self._services.archiving.thaw(given.id_of(id))
 
+    async def sign_heads(self, *, accept: str | None = None, progress: given.Progress | None = None) -> "SignReport":
+        """Vouch, in the vault, for how far every session goes; sweeps and backups do it by themselves. A session whose
+        log does not go on from what was signed before is refused; `accept`, a reason, signs it as it is.
+        """
+        accepted = None if accept is None else given.text_of(accept, "accept")
+        return await self._services.heads.sign_all(accept=accepted, progress=given.progress_of(progress))
+
+    async def check_heads(self) -> "HeadsReport":
+        """Whether every session goes as far as was signed, by what the store says of it; `verify` reads the logs."""
+        return await self._services.heads.check()
+
     async def backup(
         self,
         target: str | os.PathLike[str],
@@ -59,7 +74,7 @@ class Keeping:
     ) -> "BackedUp":
         """Copy the store to a file while it is in use, as of one moment and proven, with a manifest beside it.
 
-        The keys of a sealed store are not in it. `perdure restore` brings it back.
+        The keys of a sealed store are not in it. `perdure.restore` brings it back.
         """
         from perdure import __version__
         from perdure.services.backup import Backups
@@ -77,3 +92,62 @@ class Keeping:
             verify=given.text_of(verify, "verify"),
             stages=lambda _: told,
         )
+
+
+async def arestore(
+    backup: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    verify: str = "full",
+    key: KeyGiven = None,
+    vault: VaultGiven = None,
+    cold: str | os.PathLike[str] | None = None,
+    progress: given.Progress | None = None,
+) -> "Restored":
+    """`restore`, for async callers."""
+    from perdure import __version__
+    from perdure.services.restore import Restores
+
+    told = given.progress_of(progress)
+    return await Restores(copying(__version__, Given(None, key, vault), cold)).restore(
+        given.path_of(backup),
+        given.path_of(target),
+        overwrite=given.flag_of(overwrite, "overwrite"),
+        dry_run=given.flag_of(dry_run, "dry_run"),
+        verify=given.text_of(verify, "verify"),
+        stages=lambda _: told,
+    )
+
+
+def restore(
+    backup: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    verify: str = "full",
+    key: KeyGiven = None,
+    vault: VaultGiven = None,
+    cold: str | os.PathLike[str] | None = None,
+    progress: given.Progress | None = None,
+) -> "Restored":
+    """Bring a store back from a backup to a new place, proven before it gets its name; a database for `postgresql://…`.
+
+    A sealed store is proven with its keys, at `key` and `vault` or beside the target. Sessions erased after the backup
+    cannot be read any more: they are told, as `erased`. What was at the target is set aside if it may be replaced.
+    """
+    return drive(
+        arestore(
+            backup,
+            target,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            verify=verify,
+            key=key,
+            vault=vault,
+            cold=cold,
+            progress=progress,
+        )
+    )

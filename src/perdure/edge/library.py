@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from perdure.core.session.waking import Question, WakePolicy
     from perdure.ports.waking import MemoryLayers, RetrievalCache, Retriever, ToolRegistry
     from perdure.services.finding import Page
+    from perdure.services.importing import ImportReport
     from perdure.services.lifecycle import Recovered
     from perdure.services.loading import SnapshotPolicy
     from perdure.services.toolbox import Toolbox
@@ -116,11 +117,16 @@ class AsyncPerdure(Timekeeping, Keeping):
         self, source: str | os.PathLike[str] | Iterable[bytes | str], *, progress: Progress | None = None
     ) -> AsyncSession:
         """Rebuild a session exactly from an export: a file, or its lines. One that is there already is left alone."""
+        return AsyncSession(self._services, (await self.import_report(source, progress=progress)).session)
+
+    async def import_report(
+        self, source: str | os.PathLike[str] | Iterable[bytes | str], *, progress: Progress | None = None
+    ) -> "ImportReport":
+        """Import as `import_jsonl` does, and tell what was done: `existed` when there was nothing to do."""
         if not isinstance(source, str | os.PathLike | Iterable):
             raise Invalid(f"import from a path or from lines, not {shown(source)}")
         lines = files.lines(path_of(source)) if isinstance(source, str | os.PathLike) else source
-        report = await self._services.importing.import_lines(lines, progress_of(progress))
-        return AsyncSession(self._services, report.session)
+        return await self._services.importing.import_lines(lines, progress_of(progress))
 
     @property
     def blobs(self) -> AsyncBlobs:

@@ -11,8 +11,8 @@ from perdure.core.errors import Invalid
 from perdure.core.session.ids import SessionId
 from perdure.core.session.origin import Timeouts
 from perdure.core.session.shown import shown
-from perdure.core.session.timeouts import LONGEST, OFF, admit_limits
-from perdure.edge.given import Progress, number_of, progress_of, text_of
+from perdure.core.session.timeouts import LONGEST, OFF, admit_limits, admit_moment, admit_names
+from perdure.edge.given import Progress, micros_of, number_of, progress_of, text_of
 
 if TYPE_CHECKING:
     from perdure.services.cleanup import CleanupCall, Stuck
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Seconds = float | timedelta
 LEASE = 300.0
 GIVE_UP = 86_400.0
+HOOK = 120.0
+CENTURY = 36_525 * 86_400
+"""Seconds: what is waited for takes no longer. The machine could not count much further."""
 
 
 class Timed:
@@ -35,9 +38,7 @@ class Timed:
         """
         wanted = None if ttl is None else seconds_of(ttl, "ttl")
         moment = None if until is None else moment_of(until, "until")
-        await self._services.timeouts.renew(self.id, ttl=wanted, until=moment)
-        state = (await self._services.sessions.loader.load(self.id)).state
-        return state.origin.expires_at or 0
+        return await self._services.timeouts.renew(self.id, ttl=wanted, until=moment)
 
     async def clean_up(self, reason: str = "asked for") -> "Stuck | None":
         """Run the clean-up now, for a session that sleeps or has ended: what is not noted as done, in order, up to a
@@ -50,9 +51,8 @@ class Timekeeping:
     """The part of an open store that concerns time."""
 
     _services: Services
-
-    def _handle(self, session: SessionId) -> Any:
-        raise NotImplementedError
+    _handle: Callable[[SessionId], Any]
+    """A session as hooks get it."""
 
     async def sweep(
         self,
@@ -80,7 +80,7 @@ class Timekeeping:
         self, interval: Seconds = 60.0, *, lease: Seconds = LEASE, give_up: Seconds = GIVE_UP
     ) -> AsyncIterator["SweepReport"]:
         """Sweep, give the report, wait for the interval, and so on for as long as somebody asks."""
-        pause = seconds_of(interval, "interval")
+        pause = seconds_of(interval, "interval", CENTURY)
         held, patience = seconds_of(lease, "lease"), seconds_of(give_up, "give_up")
         async for report in self._services.timeouts.sweeping(pause, lease=held, give_up=patience):
             yield report
@@ -89,23 +89,48 @@ class Timekeeping:
         """Set the timer of every session anew; how many changed. Needed once after the default time-outs changed."""
         return await self._services.timeouts.rearm(progress_of(progress))
 
-    def cleanup(self, step: str, hook: "Callable[[Any, CleanupCall], Any]", *, name: str | None = None) -> None:
+    def cleanup(
+        self,
+        step: str,
+        hook: "Callable[[Any, CleanupCall], Any]",
+        *,
+        name: str | None = None,
+        timeout: Seconds | None = HOOK,
+    ) -> None:
         """Call `hook` with session and call in a step of the clean-up: flush, release, notify, analytics, promote or
-        scrub. One that raises is called again later, with the same `call.key`, and given up after a day.
+        scrub. One that raises, or takes longer than `timeout`, is called again later, with the same `call.key`, and
+        given up after a day. A plain function runs on a thread of its own, and on this one with `timeout=None`.
         """
-        from perdure.services.foreign import settled
+        from perdure.services.foreign import is_async
 
-        async def run(call: "CleanupCall") -> None:
-            await settled(hook(self._handle(call.session), call))
+        def run(call: "CleanupCall") -> Any:
+            return hook(self._handle(call.session), call)
 
-        self._services.cleanup.hook(step, hook_name(hook, name), run)
+        async def run_later(call: "CleanupCall") -> None:
+            await hook(self._handle(call.session), call)
 
-    def webhook(self, step: str, url: str, secret: str | bytes, *, name: str | None = None) -> None:
+        chosen = hook_name(hook, name)
+        self._services.cleanup.hook(step, chosen, run_later if is_async(hook) else run, _patience(timeout))
+
+    def webhook(
+        self,
+        step: str,
+        url: str,
+        secret: str | bytes,
+        *,
+        name: str | None = None,
+        timeout: Seconds | None = HOOK,
+    ) -> None:
         """Post a signed word to an address in a step of the clean-up; tried again until it is taken or given up."""
         from perdure.services.webhooks import webhook
 
         to = webhook(url, secret)
-        self._services.cleanup.webhook(step, to.label if name is None else text_of(name, "name"), to)
+        label = to.label if name is None else text_of(name, "name")
+        self._services.cleanup.webhook(step, label, to, _patience(timeout))
+
+
+def _patience(timeout: Seconds | None) -> float | None:
+    return None if timeout is None else seconds_of(timeout, "timeout", CENTURY)
 
 
 def hook_name(hook: Callable[..., Any], name: str | None) -> str:
@@ -115,35 +140,27 @@ def hook_name(hook: Callable[..., Any], name: str | None) -> str:
     return getattr(hook, "__name__", "") if name is None else text_of(name, "name")
 
 
-def seconds_of(value: Any, what: str) -> float:
+def seconds_of(value: Any, what: str, longest: int = LONGEST) -> float:
     """A length of time above zero in seconds, or `Invalid`."""
     found = value.total_seconds() if isinstance(value, timedelta) else value
-    if type(found) not in (int, float) or not 0 < found <= LONGEST:
-        raise Invalid(f"{what} is a number of seconds above zero, or a timedelta, not {shown(value)}")
+    if type(found) not in (int, float) or not 0 < found <= longest:
+        raise Invalid(f"{what} is a number of seconds above zero, up to {longest}, or a timedelta, not {shown(value)}")
     return float(found)
 
 
 def moment_of(value: Any, what: str) -> int:
-    """A moment in microseconds since 1970, or `Invalid`."""
-    if not isinstance(value, datetime):
-        return number_of(value, what)
-    try:
-        return int(value.timestamp() * 1_000_000)
-    except (ValueError, OverflowError, OSError):
-        raise Invalid(f"{what}: that time is too far away; use one of the years 2 to 9998") from None
+    """A moment to come in microseconds since 1970, before the year 9999, or `Invalid`."""
+    return admit_moment(micros_of(value, what) if isinstance(value, datetime) else value, what)
 
 
 def timeouts_of(value: Timeouts | dict[str, Any] | None) -> Timeouts:
     """The time-outs of sessions that have none of their own, or `Invalid`."""
     if value is None:
         return OFF
+    admit_names(value)
     try:
-        found = value if isinstance(value, Timeouts) else msgspec.convert(value, _Strict)
+        found = value if isinstance(value, Timeouts) else msgspec.convert(value, Timeouts)
     except msgspec.ValidationError as wrong:
         raise Invalid(f"timeouts: {wrong}") from wrong
     admit_limits(found)
     return found
-
-
-class _Strict(Timeouts, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A misspelt limit is no limit, and must not pass for one."""

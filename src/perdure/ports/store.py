@@ -307,8 +307,10 @@ class Store(Protocol):
         """
         ...
 
-    async def arm(self, session: SessionId, due_at: int | None) -> None:
-        """Say anew when something is due; quietly nothing when the session is gone."""
+    async def arm(self, session: SessionId, due_at: int | None, *, expected: bytes) -> bool:
+        """Say anew when something is due, as worked out from the log whose head is the digest `expected`; False, and
+        nothing changed, when the session is gone or has gone on since.
+        """
         ...
 
     async def freeze(self, session: SessionId, cold: str, *, expected: bytes, anchor: int = 0) -> None:

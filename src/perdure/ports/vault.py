@@ -43,6 +43,22 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
     condemned: int
 
 
+class SignedHead(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How far a session's log went when somebody vouched for it. `salt` names the session's entry, `store` is the mark
+    of its store, `session` the raw id; `mac` is over all the others.
+    """
+
+    salt: bytes
+    store: str
+    tenant: str
+    session: bytes
+    version: int
+    digest: bytes
+    at: int
+    remark: str
+    mac: bytes
+
+
 class Vault(Protocol):
     """Where salts live. Every method is one transaction and returns once the disk has it; any thread may call.
 
@@ -124,6 +140,40 @@ class Vault(Protocol):
 
     def close(self) -> None:
         """Let go of it; harmless when repeated."""
+        ...
+
+
+@runtime_checkable
+class KeepsHeads(Protocol):
+    """A vault that keeps signed heads as well: one for an entry, gone with it. Heads of condemned entries do not show.
+
+    Every method is one transaction and returns once the disk has it; any thread may call.
+    """
+
+    def heads(self, salts: Sequence[bytes]) -> Mapping[bytes, SignedHead]:
+        """The heads that are kept for these entries."""
+        ...
+
+    def heads_of(self, store: str, after: bytes, limit: int) -> tuple[SignedHead, ...]:
+        """The heads of the store with this mark, in the order of their salts, after this one."""
+        ...
+
+    def keep_heads(self, heads: Sequence[SignedHead], *, back: bool = False) -> int:
+        """Keep heads; how many were. One that is not newer than the one that is there is passed over, unless it is to
+        be set `back`; so is one whose entry is gone.
+        """
+        ...
+
+    def drop_heads(self, salts: Sequence[bytes]) -> None:
+        """Forget the heads of these entries."""
+        ...
+
+    def noted(self, name: str) -> int | None:
+        """A number that was noted."""
+        ...
+
+    def note(self, name: str, number: int) -> None:
+        """Note a number under a name."""
         ...
 
 

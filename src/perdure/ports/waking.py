@@ -14,10 +14,13 @@ Answer: TypeAlias = T | Awaitable[T]
 
 
 class ToolRegistry(Protocol):
-    """Where tools are found by name and version."""
+    """Where tools are found by name and version. What it raises, or answers wrongly, counts as no tool and no yes.
+
+    One that also has `versions(name)` is asked for it when a tool is missed: the versions there are, for the message.
+    """
 
     def resolve(self, name: str, constraint: str) -> Answer[Tool | None]:
-        """The tool of this name in the best version the constraint allows, or None."""
+        """The tool of this name in the best version the constraint allows, or None; any other is not taken."""
         ...
 
     def find_substitute(self, spec: ToolSpec) -> Answer[Tool | None]:
@@ -25,7 +28,7 @@ class ToolRegistry(Protocol):
         ...
 
     def authorize(self, tool: Tool, scope: Scope) -> Answer[bool]:
-        """Whether a session of this scope may use the tool; raising means no."""
+        """Whether a session of this scope may use the tool: only True is a yes, and raising means no."""
         ...
 
 
@@ -38,7 +41,7 @@ class Retriever(Protocol):
 
 
 class RetrievalCache(Protocol):
-    """Evidence fetched before. Only a cache: what it raises counts as not having it."""
+    """Evidence fetched before. Only a cache: what it raises, or answers wrongly, counts as not having it."""
 
     def get(self, key: bytes) -> Answer[Found | None]:
         """What is kept under a key, or None."""

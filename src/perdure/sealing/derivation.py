@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 KEY_BYTES: Final = 32
 _SESSION: Final = "perdure/1/session"
 _BLIND: Final = "perdure/1/blind"
+_HEADS: Final = "perdure/1/heads"
 _ID: Final = b"perdure/1/master"
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -27,6 +28,11 @@ def session_key(secret: bytes, tenant: str, owner: bytes) -> bytes:
 def blind_key(secret: bytes, use: str) -> bytes:
     """What hashes one kind of index entry."""
     return HKDFExpand(SHA256(), KEY_BYTES, _encode((_BLIND, use))).derive(secret)
+
+
+def heads_key(secret: bytes) -> bytes:
+    """What signs heads: from the secret of the indexes, for this use alone."""
+    return HKDFExpand(SHA256(), KEY_BYTES, _encode((_HEADS,))).derive(secret)
 
 
 def master_id(key: bytes) -> str:

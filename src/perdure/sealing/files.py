@@ -2,18 +2,38 @@
 
 import errno
 import os
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
-from perdure.core.errors import AlreadyExists, DiskFull, PerdureError, ReadOnly, WorldError
+from perdure.core.errors import AlreadyExists, DiskFull, Invalid, PerdureError, ReadOnly, WorldError
 
-PRIVATE = 0o600
-_OTHERS = 0o077
+PRIVATE: Final = 0o600
+_OTHERS: Final = 0o077
+_AT_ONCE: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_DRAFT: Final = re.compile(r"[0-9a-f]{16}\.tmp")
 
 
-def readable_by_others(path: str) -> bool:
-    """Whether anyone but the owner may read or write a file; never where files have no such modes."""
-    return os.name == "posix" and bool(os.stat(path).st_mode & _OTHERS)
+def must_be_private(path: str, holds: str) -> None:
+    """Refuse what is no file, and a file that anyone but its owner may read or write. Nothing there is no harm."""
+    with suppress(FileNotFoundError):
+        _check_private(os.stat(path), path, holds)
+
+
+def read_private(path: str, holds: str, limit: int) -> bytes:
+    """The beginning of a file that only its owner may read. What is no file is refused at once, not waited for."""
+    with open(os.open(path, os.O_RDONLY | _AT_ONCE), "rb") as file:
+        _check_private(os.fstat(file.fileno()), path, holds)
+        return file.read(limit)
+
+
+def _check_private(found: os.stat_result, path: str, holds: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise Invalid(f"{path} is not a file; give the path of one", path=path)
+    if os.name == "posix" and found.st_mode & _OTHERS:
+        raise WorldError(f"{path} holds {holds} and may be read by others; run: chmod 600 {path}", path=path)
 
 
 def refuse_existing(path: str) -> None:
@@ -41,24 +61,45 @@ def write_new(path: str, content: bytes, unique: str) -> bool:
 
 
 def rewrite(path: str, content: bytes, unique: str) -> None:
-    """Put other content in a file's place: whoever reads it, at whatever moment, finds the one or the other."""
+    """Put other content in a file's place: whoever reads it, at whatever moment, finds the one or the other.
+
+    To be called while the file is held `alone`. Drafts of processes that died go as well: they may hold what is to be
+    forgotten.
+    """
+    _drop_drafts(path)  # before the replacement, which lets the next one in
     made = _draft(path, content, unique)
-    try:
+    with _gone_unless_done(made):
         os.replace(made, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(made)
-        raise
     sync_folder(path)
+
+
+def _drop_drafts(path: str) -> None:
+    folder, name = os.path.split(path)
+    for other in os.listdir(folder):
+        if other.startswith(f"{name}.") and _DRAFT.fullmatch(other, len(name) + 1):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, other))
 
 
 def _draft(path: str, content: bytes, unique: str) -> str:
     made = f"{path}.{unique}.tmp"
-    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb") as file:
+    draft = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    with _gone_unless_done(made), open(draft, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     return made
+
+
+@contextmanager
+def _gone_unless_done(made: str) -> Iterator[None]:
+    """Whatever comes in between, an interrupt too, leaves no draft."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(made)
+        raise
 
 
 def sync_folder(path: str) -> None:

@@ -6,15 +6,13 @@ of its log afterwards; several processes may use one file at once; no connection
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Lock
 from typing import Any, Final
 
 import apsw
 
 from perdure.core.errors import (
-    AlreadyExists,
     Damaged,
     DiskFull,
     KeyMissing,
@@ -23,14 +21,14 @@ from perdure.core.errors import (
     PerdureError,
     ReadOnly,
     StoreBusy,
-    StoreClosed,
     StorePoisoned,
 )
 from perdure.ports.ambient import Ambient
-from perdure.ports.vault import SALT_BYTES, Count, Entry
+from perdure.ports.vault import SALT_BYTES, Entry
 from perdure.sealing import files
-from perdure.sealing.sql import Asks, named
+from perdure.sealing.sqlvault import SqlVault
 from perdure.sealing.wrapping import WRAPPED_BYTES
+from perdure.statements import Asks, named
 from perdure.waiting import Forking, on_fork
 
 APPLICATION_ID: Final = 0x7065726B
@@ -38,18 +36,17 @@ FORMAT: Final = 1
 BUSY_MILLISECONDS: Final = 60_000
 SECRET_BYTES: Final = SALT_BYTES + WRAPPED_BYTES
 ZEROS: Final = bytes(SECRET_BYTES)
-Q: Final = named("filevault.sql")
+Q: Final = named(__file__, "filevault.sql")
 
 
-class FileVault:
+class FileVault(SqlVault):
     """A `Vault` in a file. With `create`, one is made where there is none; `read_only` never writes a byte."""
 
+    Q = Q
+
     def __init__(self, path: str, ambient: Ambient, *, create: bool = False, read_only: bool = False) -> None:
+        super().__init__(read_only=read_only)
         self.path = os.path.abspath(path)
-        self._read_only = read_only
-        self._lock = Lock()
-        self._connection: apsw.Connection | None = None
-        self._closed = False
         if not os.path.exists(self.path):
             if not create or read_only:
                 raise no_vault(self.path)
@@ -138,11 +135,11 @@ class FileVault:
             ask.execute("COMMIT")
 
     def _connected(self) -> apsw.Connection:
-        if self._closed:
-            raise StoreClosed("the store is closed; open it again")
+        self._must_be_open()
         if self._connection is None:
             self._connection = _connect(self.path, read_only=self._read_only)
-        return self._connection
+        connection: apsw.Connection = self._connection
+        return connection
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -150,64 +147,32 @@ class FileVault:
             with suppress(apsw.Error):  # what could not be folded into the file stays in its log
                 connection.close(True)
 
-    def _pause(self) -> None:
-        self._lock.acquire()
-        self._disconnect()
+    # ── entries and their slots ──
 
-    def _go_on(self) -> None:
-        self._lock.release()
+    def _entry(self, *columns: Any) -> Entry:
+        name, kind, master, wrapped, made_at, secret = columns
+        if type(secret) is not bytes or len(secret) != SECRET_BYTES:
+            raise Damaged("a salt in the vault is not as it was written; restore the vault from its backup")
+        return Entry(name, kind, master, secret[:SALT_BYTES], secret[SALT_BYTES:] if wrapped else None, made_at)
 
-    def _forked(self) -> None:
-        self._lock = Lock()
+    def _insert(self, ask: Asks, entry: Entry) -> bool:
+        if ask.execute(Q["slot_of"], (entry.name,)).fetchone() is not None:
+            return False
+        free = ask.execute(Q["take_free"]).fetchone()
+        if free is None:
+            slot = ask.execute(Q["new_slot"], (_secret(entry),)).fetchone()[0]
+        else:
+            slot = free[0]
+            ask.execute(Q["fill_slot"], (_secret(entry), slot))
+        wrapped = int(entry.wrapped is not None)
+        ask.execute(Q["insert"], (entry.name, entry.kind, entry.master, slot, wrapped, entry.made_at))
+        return True
 
-    # ── the port ──
-
-    def current(self) -> str | None:
-        """The master key for new entries."""
-        with self._asking() as ask:
-            return _current(ask)
-
-    def begin(self, first: Sequence[Entry]) -> None:
-        """The first entries."""
-        with self._writing() as ask:
-            if _current(ask) is None:
-                for entry in first:
-                    _insert(ask, entry)
-                ask.execute(Q["set_about"], ("current", first[0].master))
-
-    def turn(self, proof: Entry) -> None:
-        """Another master key for new entries."""
-        with self._writing() as ask:
-            if ask.execute(Q["slot_of"], (proof.name,)).fetchone() is None:
-                _insert(ask, proof)
-            ask.execute(Q["set_about"], ("current", proof.master))
-
-    def add(self, entries: Sequence[Entry]) -> bool:
-        """New entries under the current master key."""
-        with self._writing() as ask:
-            if any(entry.master != _current(ask) for entry in entries):
-                return False
-            for entry in entries:
-                if ask.execute(Q["slot_of"], (entry.name,)).fetchone() is not None:
-                    raise AlreadyExists("a fresh name for a salt is taken; draw another")
-                _insert(ask, entry)
-            return True
-
-    def get(self, name: bytes) -> Entry | None:
-        """One entry."""
-        with self._asking() as ask:
-            found = ask.execute(Q["get"], (name,)).fetchone()
-        return None if found is None else _entry(*found)
-
-    def proofs(self) -> tuple[Entry, ...]:
-        """The proofs of master keys."""
-        with self._asking() as ask:
-            return tuple(_entry(*found) for found in ask.execute(Q["proofs"]).fetchall())
-
-    def page(self, after: bytes, limit: int, *, besides: str | None = None) -> tuple[Entry, ...]:
-        """Entries in the order of their names."""
-        with self._asking() as ask:
-            return tuple(_entry(*found) for found in ask.execute(Q["page"], (after, besides, limit)).fetchall())
+    def _delete(self, ask: Asks, name: bytes) -> None:
+        found = ask.execute(Q["delete"], (name,)).fetchone()
+        if found is not None:
+            ask.execute(Q["fill_slot"], (ZEROS, found[0]))
+            ask.execute(Q["free_slot"], (found[0],))
 
     def replace(self, changes: Sequence[tuple[Entry, Entry]]) -> int:
         """Entries in the place of their old selves."""
@@ -215,57 +180,20 @@ class FileVault:
         with self._writing() as ask:
             for old, new in changes:
                 found = ask.execute(Q["get"], (old.name,)).fetchone()
-                if found is not None and _entry(*found) == old:
+                if found is not None and self._entry(*found) == old:
                     slot = ask.execute(Q["slot_of"], (old.name,)).fetchone()[0]
                     ask.execute(Q["fill_slot"], (_secret(new), slot))
                     ask.execute(Q["replace"], (new.master, int(new.wrapped is not None), new.name))
                     done += 1
         return done
 
-    def retire(self, master: str) -> bool:
-        """Forget a master key's proof, once nothing is under it."""
-        with self._writing() as ask:
-            if _current(ask) == master or ask.execute(Q["under"], (master,)).fetchone() is not None:
-                return False
-            for found in ask.execute(Q["proofs"]).fetchall():
-                if found[2] == master:
-                    _delete(ask, found[0])
-            return True
-
-    def condemn(self, names: Sequence[bytes], mark: str, at: int) -> None:
-        """A note before entries go."""
-        if names:
-            with self._writing() as ask:
-                for name in names:
-                    ask.execute(Q["condemn"], (mark, at, name))
-
-    def spare(self, names: Sequence[bytes]) -> None:
-        """The note taken back."""
-        if names:
-            with self._writing() as ask:
-                for name in names:
-                    ask.execute(Q["spare"], (name,))
-
-    def condemned(self, mark: str) -> Mapping[bytes, int]:
-        """What a store has condemned, and when."""
-        with self._asking() as ask:
-            return dict(ask.execute(Q["condemned"], (mark,)).fetchall())
-
     def destroy(self, names: Sequence[bytes]) -> None:
         """Overwrite entries with zeros, fold the log into the file and cut it."""
         if not names:
             return
-        with self._writing() as ask:
-            for name in names:
-                _delete(ask, name)
+        self._destroy(names)
         with self._asking() as ask:
             ask.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    def census(self) -> tuple[Count, ...]:
-        """How many salts lie under each master key."""
-        with self._asking() as ask:
-            found = ask.execute(Q["census"]).fetchall()
-        return tuple(Count(master=master, salts=salts, condemned=condemned) for master, salts, condemned in found)
 
     def copy(self, path: str) -> None:
         """A copy as of one moment, in a new file that only its owner may read, on the disk when this returns."""
@@ -279,12 +207,6 @@ class FileVault:
                 os.unlink(path)
                 raise
         files.sync_folder(path)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        with self._lock:
-            self._closed = True
-            self._disconnect()
 
 
 def no_vault(path: str) -> KeyMissing:
@@ -329,37 +251,8 @@ def _pragma(ask: Asks, name: str) -> Any:
     return ask.execute(f"PRAGMA {name}").fetchone()[0]
 
 
-def _current(ask: Asks) -> str | None:
-    found = ask.execute(Q["about"], ("current",)).fetchone()
-    return None if found is None else str(found[0])
-
-
 def _secret(entry: Entry) -> bytes:
     return entry.salt + (entry.wrapped or bytes(WRAPPED_BYTES))
-
-
-def _entry(name: bytes, kind: str, master: str, wrapped: int, made_at: int, secret: bytes) -> Entry:
-    if type(secret) is not bytes or len(secret) != SECRET_BYTES:
-        raise Damaged("a salt in the vault is not as it was written; restore the vault from its backup")
-    return Entry(name, kind, master, secret[:SALT_BYTES], secret[SALT_BYTES:] if wrapped else None, made_at)
-
-
-def _insert(ask: Asks, entry: Entry) -> None:
-    free = ask.execute(Q["take_free"]).fetchone()
-    if free is None:
-        slot = ask.execute(Q["new_slot"], (_secret(entry),)).fetchone()[0]
-    else:
-        slot = free[0]
-        ask.execute(Q["fill_slot"], (_secret(entry), slot))
-    wrapped = int(entry.wrapped is not None)
-    ask.execute(Q["insert"], (entry.name, entry.kind, entry.master, slot, wrapped, entry.made_at))
-
-
-def _delete(ask: Asks, name: bytes) -> None:
-    found = ask.execute(Q["delete"], (name,)).fetchone()
-    if found is not None:
-        ask.execute(Q["fill_slot"], (ZEROS, found[0]))
-        ask.execute(Q["free_slot"], (found[0],))
 
 
 def _translated(error: apsw.Error, path: str) -> PerdureError:

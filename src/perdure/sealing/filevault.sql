@@ -62,6 +62,9 @@ WHERE e.kind = 'proof' ORDER BY e.name
 SELECT e.name, e.kind, e.master, e.wrapped, e.made_at, s.secret FROM entry AS e JOIN slot AS s ON s.no = e.slot
 WHERE e.name > ? AND e.kind <> 'proof' AND e.master IS NOT ? ORDER BY e.name LIMIT ?
 
+-- name: proofs_of
+SELECT name FROM entry WHERE master = ? AND kind = 'proof'
+
 -- name: slot_of
 SELECT slot FROM entry WHERE name = ?
 
@@ -85,3 +88,39 @@ DELETE FROM entry WHERE name = ? RETURNING slot
 
 -- name: census
 SELECT master, count(*), count(condemned_by) FROM entry WHERE kind <> 'proof' GROUP BY master ORDER BY master
+
+-- name: has_heads
+SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'head')
+
+-- name: heads_schema
+CREATE TABLE head (
+    salt    BLOB    PRIMARY KEY,
+    store   TEXT    NOT NULL,
+    tenant  TEXT    NOT NULL,
+    session BLOB    NOT NULL,
+    version INTEGER NOT NULL,
+    digest  BLOB    NOT NULL,
+    at      INTEGER NOT NULL,
+    remark  TEXT    NOT NULL,
+    mac     BLOB    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- name: head
+SELECT h.salt, h.store, h.tenant, h.session, h.version, h.digest, h.at, h.remark, h.mac
+FROM head AS h JOIN entry AS e ON e.name = h.salt WHERE h.salt = ? AND e.condemned_by IS NULL
+
+-- name: heads_of
+SELECT h.salt, h.store, h.tenant, h.session, h.version, h.digest, h.at, h.remark, h.mac
+FROM head AS h JOIN entry AS e ON e.name = h.salt
+WHERE h.store = ? AND h.salt > ? AND e.condemned_by IS NULL ORDER BY h.salt LIMIT ?
+
+-- name: keep_head
+INSERT INTO head (salt, store, tenant, session, version, digest, at, remark, mac)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM entry WHERE name = ?)
+ON CONFLICT (salt) DO UPDATE SET store = excluded.store, tenant = excluded.tenant, session = excluded.session,
+    version = excluded.version, digest = excluded.digest, at = excluded.at, remark = excluded.remark, mac = excluded.mac
+WHERE excluded.version > head.version OR ?
+RETURNING 1
+
+-- name: drop_head
+DELETE FROM head WHERE salt = ?

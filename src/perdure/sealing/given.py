@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.errors import Invalid
+from perdure.core.session.shown import shown
 from perdure.ports.vault import Masters, Vault
 
 KeyGiven = str | os.PathLike[str] | Masters | None
@@ -25,7 +26,9 @@ class Given(msgspec.Struct, frozen=True):
         if type(self.seal) not in (bool, type(None)):
             raise Invalid(f"seal is True, False or None, not {type(self.seal).__name__}")
         for name, value, asked in (("key", self.key, "derive"), ("vault", self.vault, "condemn")):
-            if not isinstance(value, str | os.PathLike | None) and not hasattr(value, asked):
+            if isinstance(value, str | os.PathLike):
+                path_text(value, f"{name} is the path of a file")
+            elif value is not None and not hasattr(value, asked):
                 raise Invalid(f"{name} is a path or an object of perdure.ports.vault, not {type(value).__name__}")
         if self.seal is False and (self.key is not None or self.vault is not None):
             raise Invalid("seal=False leaves nothing for a key or a vault to do; leave out one or the other")
@@ -34,6 +37,18 @@ class Given(msgspec.Struct, frozen=True):
     def sealed(self) -> bool | None:
         """What the caller says about sealing: True also when a key or a vault is named."""
         return True if self.key is not None or self.vault is not None else self.seal
+
+
+def path_text(value: Any, promise: str) -> str:
+    """A path as a text that a file can be called by; else `Invalid`, which says what was promised."""
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise Invalid(f"{promise}, not {shown(value if path is None else path)}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise Invalid(f"{promise}, not {shown(path)}, which cannot be encoded") from None
+    return path
 
 
 AS_FOUND: Final = Given()

@@ -20,6 +20,7 @@ from perdure.sealing.masters import HeldKeys, key_from
 
 FORMAT: Final = 1
 MAX_BYTES: Final = 1 << 20
+HOLDS: Final = "master keys"
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -116,12 +117,7 @@ class KeyFile:
         path = self.path
         try:
             with files.spoken(path):
-                if files.readable_by_others(path):
-                    raise WorldError(
-                        f"{path} holds master keys and may be read by others; run: chmod 600 {path}", path=path
-                    )
-                with open(path, "rb") as file:
-                    text = file.read(MAX_BYTES)
+                text = files.read_private(path, HOLDS, MAX_BYTES)
         except WorldError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 raise no_key(path) from None

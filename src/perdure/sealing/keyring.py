@@ -19,8 +19,9 @@ from cryptography.exceptions import InvalidTag
 from perdure.core.errors import Damaged, KeyMissing, Refused, Shredded, WorldError
 from perdure.ports.ambient import Ambient
 from perdure.ports.seal import Place
-from perdure.ports.vault import Entry, Masters, Vault
-from perdure.sealing.derivation import blind_key, session_key
+from perdure.ports.vault import Entry, KeepsHeads, Masters, Vault
+from perdure.sealing.derivation import blind_key, heads_key, session_key
+from perdure.sealing.heads import SignedHeads
 from perdure.sealing.stock import Stock
 from perdure.sealing.wrapping import INDEX_NAME, index_entry, missing, proof_entry, prove, secret_of
 from perdure.sealing.xaes import NAME, NONCE_BYTES, TAG_BYTES, Xaes
@@ -77,13 +78,16 @@ class Keyring:
             )
         if mark is None:
             mark = f"{self._vault.id}.{self._ambient.random(8).hex()}"
-        elif mark.partition(".")[0] != self._vault.id:
-            raise KeyMissing(
-                f"the store was sealed with another vault than {self._vault.place}; name its own vault",
-                place=self._vault.place,
-            )
+        must_be_its_own(self._vault, mark)
         self._mark = mark
         return mark
+
+    @property
+    def heads(self) -> SignedHeads | None:
+        """The signed heads of the store that was joined; None when the vault cannot keep any."""
+        if not isinstance(self._vault, KeepsHeads):
+            return None
+        return SignedHeads(self._vault, heads_key(self._index), self._mark, self._ambient)
 
     def fresh(self) -> bytes | None:
         entry = self._stock.take()
@@ -165,6 +169,15 @@ class Keyring:
                 self._stock.give_back()
         self._keys, self._given, self._blinds = {}, {}, {}
         self._vault.close()
+
+
+def must_be_its_own(vault: Vault, mark: str) -> None:
+    """Refuse a vault that the store with this mark was not sealed with."""
+    if mark.partition(".")[0] != vault.id:
+        raise KeyMissing(
+            f"the store was sealed with another vault than {vault.place}; name its own with vault= or PERDURE_VAULT",
+            place=vault.place,
+        )
 
 
 def _nothing(_: object) -> None:

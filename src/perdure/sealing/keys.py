@@ -9,7 +9,7 @@ from perdure.core.session.ids import SessionId
 from perdure.ports.ambient import Ambient
 from perdure.ports.seal import Salted
 from perdure.ports.store import Store
-from perdure.ports.vault import Masters, Vault
+from perdure.ports.vault import Masters, Minting, Vault
 from perdure.sealing.keyfile import KeyFile
 from perdure.sealing.rotation import Progress, Rotated, forget, rotate
 
@@ -72,9 +72,14 @@ class Keys:
         """Bring everything under a new master key, or finish that."""
         return rotate(self.masters, self.vault, self._ambient, resume=resume, progress=progress)
 
-    def forget(self, key: str) -> None:
-        """Destroy a master key that nothing needs."""
-        forget(self.masters, self.vault, key)
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether the place of the master keys can make and forget them; else their owner does."""
+        return isinstance(self.masters, Minting)
+
+    def forget(self, key: str) -> str:
+        """Destroy a master key that nothing needs, named by its id or a beginning only it has; its id."""
+        return forget(self.masters, self.vault, key)
 
     def backup(self, path: str) -> None:
         """A copy of the vault as of one moment, while others work on."""

@@ -4,40 +4,39 @@ What is destroyed is deleted and vacuumed away. The server's own log and its arc
 kept; where that is too long, use a vault in a file.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock
 from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from perdure.core.errors import AlreadyExists, Invalid, KeyMissing, NewerStore, ReadOnly, StoreClosed, WorldError
+from perdure.core.errors import Invalid, KeyMissing, NewerStore, ReadOnly, WorldError
 from perdure.ports.ambient import Ambient
-from perdure.ports.vault import Count, Entry
-from perdure.sealing.sql import named
+from perdure.ports.vault import Entry
+from perdure.sealing.sqlvault import SqlVault
+from perdure.statements import Asks, named
 from perdure.waiting import Forking, on_fork
 
 FORMAT: Final = 1
-Q: Final = named("postgresvault.sql")
+Q: Final = named(__file__, "postgresvault.sql")
 
 
-class PostgresVault:
+class PostgresVault(SqlVault):
     """A `Vault` behind a DSN. With `create`, its tables are made where there are none."""
 
+    Q = Q
+
     def __init__(self, dsn: str, ambient: Ambient, *, create: bool = False, read_only: bool = False) -> None:
+        super().__init__(read_only=read_only)
         self._dsn = dsn
         self._place = _place(dsn)
-        self._read_only = read_only
-        self._lock = Lock()
-        self._connection: Any = None
-        self._closed = False
         with self._asking() as ask:
             if not ask.execute(Q["exists"]).fetchone()[0]:
                 if not create or read_only:
                     raise KeyMissing(f"there is no vault at {self._place}; name its place with vault=")
                 self._create(ask, ambient)
-            self._id, found = str(_about(ask, "id")), int(_about(ask, "format") or 0)
+            self._id, found = str(self._about(ask, "id")), int(self._about(ask, "format") or 0)
         if found > FORMAT:
             raise NewerStore(
                 f"the vault at {self._place} has format {found}, this perdure reads up to {FORMAT}; upgrade perdure",
@@ -68,8 +67,7 @@ class PostgresVault:
     def _asking(self) -> Iterator[Any]:
         """One transaction on the connection, for this thread alone. A connection that died is made anew, once."""
         with self._lock:
-            if self._closed:
-                raise StoreClosed("the store is closed; open it again")
+            self._must_be_open()
             try:
                 connection = self._connected()
                 with connection.transaction():
@@ -104,53 +102,15 @@ class PostgresVault:
             ask.execute(Q["lock"])
             yield ask
 
-    def _pause(self) -> None:
-        self._lock.acquire()
-        self._disconnect()
+    def _entry(self, *columns: Any) -> Entry:
+        return Entry(*columns)
 
-    def _go_on(self) -> None:
-        self._lock.release()
+    def _insert(self, ask: Asks, entry: Entry) -> bool:
+        values = (entry.name, entry.kind, entry.master, entry.salt, entry.wrapped, entry.made_at)
+        return bool(ask.execute(Q["insert"], values).rowcount)
 
-    def _forked(self) -> None:
-        self._lock = Lock()
-
-    def current(self) -> str | None:
-        with self._asking() as ask:
-            return _about(ask, "current")
-
-    def begin(self, first: Sequence[Entry]) -> None:
-        with self._writing() as ask:
-            if _about(ask, "current") is None:
-                for entry in first:
-                    _insert(ask, entry)
-                ask.execute(Q["set_about"], ("current", first[0].master))
-
-    def turn(self, proof: Entry) -> None:
-        with self._writing() as ask:
-            _insert(ask, proof)
-            ask.execute(Q["set_about"], ("current", proof.master))
-
-    def add(self, entries: Sequence[Entry]) -> bool:
-        with self._writing() as ask:
-            if any(entry.master != _about(ask, "current") for entry in entries):
-                return False
-            for entry in entries:
-                if not _insert(ask, entry):
-                    raise AlreadyExists("a fresh name for a salt is taken; draw another")
-            return True
-
-    def get(self, name: bytes) -> Entry | None:
-        with self._asking() as ask:
-            found = ask.execute(Q["get"], (name,)).fetchone()
-        return None if found is None else Entry(*found)
-
-    def proofs(self) -> tuple[Entry, ...]:
-        with self._asking() as ask:
-            return tuple(Entry(*found) for found in ask.execute(Q["proofs"]).fetchall())
-
-    def page(self, after: bytes, limit: int, *, besides: str | None = None) -> tuple[Entry, ...]:
-        with self._asking() as ask:
-            return tuple(Entry(*found) for found in ask.execute(Q["page"], (after, besides, limit)).fetchall())
+    def _delete(self, ask: Asks, name: bytes) -> None:
+        ask.execute(Q["delete"], (name,))
 
     def replace(self, changes: Sequence[tuple[Entry, Entry]]) -> int:
         with self._writing() as ask:
@@ -159,57 +119,15 @@ class PostgresVault:
                 for old, new in changes
             )
 
-    def retire(self, master: str) -> bool:
-        with self._writing() as ask:
-            if _about(ask, "current") == master or ask.execute(Q["under"], (master,)).fetchone() is not None:
-                return False
-            ask.execute(Q["drop_proof"], (master,))
-            return True
-
-    def condemn(self, names: Sequence[bytes], mark: str, at: int) -> None:
-        if names:
-            with self._writing() as ask:
-                ask.execute(Q["condemn"], (mark, at, list(names)))
-
-    def spare(self, names: Sequence[bytes]) -> None:
-        if names:
-            with self._writing() as ask:
-                ask.execute(Q["spare"], (list(names),))
-
-    def condemned(self, mark: str) -> Mapping[bytes, int]:
-        with self._asking() as ask:
-            return dict(ask.execute(Q["condemned"], (mark,)).fetchall())
-
     def destroy(self, names: Sequence[bytes]) -> None:
         if not names:
             return
-        with self._writing() as ask:
-            ask.execute(Q["destroy"], (list(names),))
+        self._destroy(names)
         with self._lock:
             try:
                 self._connected().execute(Q["vacuum"])
             except psycopg.Error:  # it is deleted; the server vacuums by itself before long
                 self._disconnect()
-
-    def census(self) -> tuple[Count, ...]:
-        with self._asking() as ask:
-            found = ask.execute(Q["census"]).fetchall()
-        return tuple(Count(master=master, salts=salts, condemned=condemned) for master, salts, condemned in found)
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._disconnect()
-
-
-def _about(ask: Any, name: str) -> str | None:
-    found = ask.execute(Q["about"], (name,)).fetchone()
-    return None if found is None else str(found[0])
-
-
-def _insert(ask: Any, entry: Entry) -> bool:
-    values = (entry.name, entry.kind, entry.master, entry.salt, entry.wrapped, entry.made_at)
-    return bool(ask.execute(Q["insert"], values).rowcount)
 
 
 def _place(dsn: str) -> str:

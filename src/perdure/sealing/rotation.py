@@ -9,12 +9,14 @@ from typing import Final
 
 import msgspec
 
-from perdure.core.errors import Damaged, KeyMissing, NotFound, Refused
+from perdure.core.errors import Damaged, Invalid, KeyMissing, NotFound, Refused
 from perdure.ports.ambient import Ambient
 from perdure.ports.vault import Entry, Masters, Minting, Vault
 from perdure.sealing.wrapping import missing, proof_entry, rewrapped
 
 PAGE: Final = 256
+SHORTEST: Final = 4
+"""Letters of an id that name a key at the least."""
 Progress = Callable[[int, int], None]
 
 
@@ -99,11 +101,13 @@ def _made(masters: Masters, entry: Entry, master: str, ambient: Ambient) -> Entr
         return None
 
 
-def forget(masters: Masters, vault: Vault, key: str) -> None:
-    """Destroy a master key that nothing is under any more; `Refused` before."""
+def forget(masters: Masters, vault: Vault, name: str) -> str:
+    """Destroy a master key that nothing is under any more, and give its id; `Refused` before.
+
+    It is named by its id, or by a beginning of some letters that no other one has.
+    """
     masters.refresh()
-    if key not in masters.ids():
-        raise NotFound(f"{masters.place} has no master key {key}; it has {', '.join(masters.ids())}", master=key)
+    key = _named(masters, name)
     if key == masters.current():
         raise Refused(f"{key} is the current master key; rotate to another one first", master=key)
     if not vault.retire(key):
@@ -111,3 +115,14 @@ def forget(masters: Masters, vault: Vault, key: str) -> None:
     if not isinstance(masters, Minting):
         raise Refused(f"nothing needs {key} any more; take it out of {masters.place} yourself", master=key)
     masters.forget(key)
+    return key
+
+
+def _named(masters: Masters, name: str) -> str:
+    ids = masters.ids()
+    found = [name] if name in ids else [key for key in ids if key.startswith(name)] if len(name) >= SHORTEST else []
+    if not found:
+        raise NotFound(f"{masters.place} has no master key {name}; it has {', '.join(ids)}", master=name)
+    if len(found) > 1:
+        raise Invalid(f"{name} fits {', '.join(found)}; give more of the id", candidates=found)
+    return found[0]

@@ -5,7 +5,7 @@ from threading import Lock
 
 from perdure.core.errors import AlreadyExists
 from perdure.ports.ambient import Ambient
-from perdure.ports.vault import PROOF, Count, Entry
+from perdure.ports.vault import PROOF, Count, Entry, SignedHead
 
 
 class VolatileVault:
@@ -17,6 +17,8 @@ class VolatileVault:
         self._current: str | None = None
         self._entries: dict[bytes, Entry] = {}
         self._condemned: dict[bytes, tuple[str, int]] = {}
+        self._heads: dict[bytes, SignedHead] = {}
+        self._notes: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"VolatileVault({len(self._entries)} entries)"
@@ -104,6 +106,7 @@ class VolatileVault:
             for name in names:
                 self._entries.pop(name, None)
                 self._condemned.pop(name, None)
+                self._heads.pop(name, None)
 
     def census(self) -> tuple[Count, ...]:
         with self._lock:
@@ -117,6 +120,37 @@ class VolatileVault:
             )
             for master in sorted({entry.master for entry in kept})
         )
+
+    def heads(self, salts: Sequence[bytes]) -> Mapping[bytes, SignedHead]:
+        with self._lock:
+            return {salt: self._heads[salt] for salt in salts if salt in self._heads and salt not in self._condemned}
+
+    def heads_of(self, store: str, after: bytes, limit: int) -> tuple[SignedHead, ...]:
+        with self._lock:
+            found = sorted(salt for salt, head in self._heads.items() if head.store == store and salt > after)
+            return tuple(self._heads[salt] for salt in found if salt not in self._condemned)[:limit]
+
+    def keep_heads(self, heads: Sequence[SignedHead], *, back: bool = False) -> int:
+        kept = 0
+        with self._lock:
+            for head in heads:
+                standing = self._heads.get(head.salt)
+                if head.salt in self._entries and (standing is None or back or head.version > standing.version):
+                    self._heads[head.salt] = head
+                    kept += 1
+        return kept
+
+    def drop_heads(self, salts: Sequence[bytes]) -> None:
+        with self._lock:
+            for salt in salts:
+                self._heads.pop(salt, None)
+
+    def noted(self, name: str) -> int | None:
+        return self._notes.get(name)
+
+    def note(self, name: str, number: int) -> None:
+        with self._lock:
+            self._notes[name] = number
 
     def close(self) -> None:
         return

@@ -71,7 +71,9 @@ class Archiving:
             self._ours.add(session)
             try:
                 await self._lifecycle.move(session, "archive")
-            except MoveRefused:
+            except MoveRefused as refusal:
+                if head.row.phase not in ENDED:
+                    raise _not_ended(head.row, refusal) from None
                 if self._store.cold is None or not await self._is_archived(session):
                     raise  # else somebody else has just done it
             finally:
@@ -161,3 +163,12 @@ class Archiving:
         if self._store.doubts is not None:
             await self._store.doubts.settle()
         return await self._store.bring_back(session)
+
+
+def _not_ended(row: Row, refusal: MoveRefused) -> MoveRefused:
+    return MoveRefused(
+        f"session {row.session} is {row.phase}, and only what has ended is put away; end it with complete() or "
+        "terminate() first",
+        session=row.session,
+        **refusal.fields,
+    )

@@ -11,8 +11,19 @@ import msgspec
 from perdure.ports.backup import Copies, Engine, Facts
 from perdure.services import dumping
 from perdure.services import manifests as files
-from perdure.services.copies import Stages, Wiring, check_level, clear, refuse_existing, unseen, verified
-from perdure.services.manifests import PARTIAL, Kind, Manifest, Verified
+from perdure.services.copies import (
+    Reached,
+    Stages,
+    Wiring,
+    check_level,
+    clear,
+    living,
+    refuse_existing,
+    unseen,
+    verified,
+)
+from perdure.services.manifests import PARTIAL, Kind, Manifest
+from perdure.services.signing import vouched_for
 from perdure.waiting import aside
 
 
@@ -63,20 +74,22 @@ class Backups:
     ) -> BackedUp:
         partial = target + PARTIAL
         made_at = self._wiring.ambient.now()
+        unsigned = await vouched_for(self._wiring, source)
         kind: Kind = "portable"
         if portable or not isinstance(engine, Copies):
             facts = await aside(lambda: dumping.dump(engine, partial, made_at, stages("dumping")))
         else:
             kind, copies = "file", engine
             facts = await aside(lambda: copies.copy(partial, stages("copying")))
-        reached, remarks = await verified(self._wiring, verify, partial, source, facts, stages)
+        reached = await verified(self._wiring, verify, living(engine.place, partial, source), facts, stages)
         sha, size = await aside(lambda: files.digest_of(partial, stages("hashing")))
         manifest = self._manifest(source, facts, kind, made_at, reached, sha, size)
         await aside(lambda: _finish(target, manifest))
-        return BackedUp(path=target, manifest=manifest, remarks=(*remarks, *_remarks(manifest, engine.place)))
+        remarks = (*reached.remarks, *unsigned, *_remarks(manifest, engine.place))
+        return BackedUp(path=target, manifest=manifest, remarks=remarks)
 
     def _manifest(
-        self, source: str, facts: Facts, kind: Kind, made_at: int, reached: Verified, sha: str, size: int
+        self, source: str, facts: Facts, kind: Kind, made_at: int, reached: Reached, sha: str, size: int
     ) -> Manifest:
         return Manifest(
             version=self._wiring.version,
@@ -92,7 +105,8 @@ class Backups:
             keys=self._wiring.key_ids(source) if facts.sealed else (),
             bytes=size,
             sha256=sha,
-            verified=reached,
+            verified=reached.verified,
+            unreadable=len(reached.erased) + len(reached.bereft),
         )
 
 

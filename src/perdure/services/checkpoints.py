@@ -1,5 +1,6 @@
 """Checkpoints: taking, listing, pinning, expiring, restoring. A damaged one is rebuilt from the log."""
 
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
 
@@ -47,9 +48,11 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 class Checkpoints:
     """Everything about checkpoints of sessions."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, taken: Callable[[SessionId], Awaitable[None]] | None = None) -> None:
+        """`taken` is told of a session after somebody took a checkpoint of it."""
         self._sessions = sessions
         self._store = sessions.store
+        self._taken = taken
 
     async def take(
         self, session: SessionId, label: str = "", metadata: dict[str, Any] | None = None, *, key: str | None = None
@@ -59,6 +62,8 @@ class Checkpoints:
             raise Invalid(f"a label is a text of at most {MAX_LABEL} characters, not {label!r:.80}", limit=MAX_LABEL)
         command = do.TakeCheckpoint(label=label, metadata=metadata or {}, trigger=Trigger.MANUAL)
         outcome = await self._sessions.handle(session, command, key=key)
+        if self._taken is not None:
+            await self._taken(session)
         kept = await self._store.checkpoints(session)
         taken = next((item for item in kept if item.version == outcome.first - 1 and item.label == label), None)
         if taken is None:

@@ -5,7 +5,7 @@ between doing a step and noting it leaves it to be done again, under the same ke
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +21,7 @@ from perdure.core.session.state import State
 from perdure.core.session.timeouts import SCRUBS, SECOND
 from perdure.ports.store import Commit
 from perdure.services.erasure import Erasure
+from perdure.services.foreign import Attempts, Late, called
 from perdure.services.loading import Loaded
 from perdure.services.scrubbing import Scrubbing
 from perdure.services.sessions import Extra, Sessions
@@ -31,6 +32,8 @@ ROUNDS: Final = 50
 MAX_NAME: Final = 100
 GIVE_UP: Final = 86_400.0
 """Seconds after its first failure from which on a hook is given up."""
+TIMEOUT: Final = 120.0
+"""Seconds a hook may take: less than is left of the usual lease when it is called."""
 
 
 class CleanupCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +57,15 @@ class Stuck(msgspec.Struct, frozen=True, kw_only=True):
     since: int
 
 
-Run = Callable[[CleanupCall], Awaitable[object]]
+Run = Callable[[CleanupCall], Any]
 Alive = Callable[[], Awaitable[None]]
+
+
+class Hook(msgspec.Struct, frozen=True):
+    """Something to call in a step, plain or async, and how many seconds it has; None waits."""
+
+    run: Run
+    timeout: float | None
 
 
 async def _nothing() -> None:
@@ -69,25 +79,29 @@ class Cleanup:
         self._sessions = sessions
         self._scrubbing = Scrubbing(sessions, erasure)
         self._webhooks = Webhooks(sessions.ambient)
-        self._hooks: dict[Step, dict[str, Run]] = {}
+        self._attempts = Attempts()
+        self._hooks: dict[Step, dict[str, Hook]] = {}
 
-    def hook(self, step: str, name: str, run: Run) -> None:
-        """Have `run` called in a step. The log knows it by its name, which must stay the same over restarts."""
+    def hook(self, step: str, name: str, run: Run, timeout: float | None = TIMEOUT) -> None:
+        """Have `run` called in a step. The log knows it by its name, which must stay the same over restarts.
+
+        With a time-out, a plain function runs on a thread of its own, and on the one that sweeps without.
+        """
         if type(name) is not str or not 0 < len(name) <= MAX_NAME:
             raise Invalid(f"a hook's name is a text of 1 to {MAX_NAME} characters; pass name=")
         named = self._hooks.setdefault(step_of(step), {})
         if name in named:
             raise Invalid(f"a hook {name!r} of {step} is there already; pass another name=", name=name)
-        named[name] = run
+        named[name] = Hook(run, timeout)
 
-    def webhook(self, step: str, name: str, to: Webhook) -> None:
+    def webhook(self, step: str, name: str, to: Webhook, timeout: float | None = TIMEOUT) -> None:
         """Have a webhook delivered in a step."""
 
         async def run(call: CleanupCall) -> None:
             body = {"type": f"session.cleanup.{call.step}", **msgspec.to_builtins(call)}
-            await self._webhooks.deliver(to, call.key, msgspec.json.encode(body, order="sorted"))
+            await self._webhooks.deliver(to, call.key, msgspec.json.encode(body, order="sorted"), timeout)
 
-        self.hook(step, name, run)
+        self.hook(step, name, run, timeout)
 
     async def run(
         self, session: SessionId, reason: str, *, alive: Alive = _nothing, give_up: float = GIVE_UP
@@ -167,7 +181,7 @@ class Cleanup:
             owner=state.origin.owner,
             version=state.version,
         )
-        error = await _attempt(self._hooks[step][hook], call)
+        error = await self._attempt(self._hooks[step][hook], call)
         note = do.CleanUp(step=step.value, hook=hook, since=state.life.since, error=error)
         now = self._sessions.ambient.now()
         before = state.life.cleanup.get(cleanup.named(step.value, hook))
@@ -178,14 +192,18 @@ class Cleanup:
         await self._sessions.handle(session, msgspec.structs.replace(note, failed=True))
         return Stuck(step=cleanup.named(step.value, hook), error=error, since=failing_since)
 
-
-async def _attempt(run: Run, call: CleanupCall) -> str | None:
-    """What went wrong, in a few words without secrets."""
-    try:
-        await run(call)
-    except Exception as error:  # foreign code: its failure is noted, and the session is looked at again later
-        return scrub.mask(told(error))[:MAX_ERROR]
-    return None
+    async def _attempt(self, hook: Hook, call: CleanupCall) -> str | None:
+        """What went wrong, in a few words without secrets."""
+        try:
+            if hook.timeout is None:
+                await called(hook.run, call)
+            else:
+                await self._attempts.asked(call.key, hook.run, call, seconds=hook.timeout)
+        except Late:
+            return f"it took longer than {hook.timeout:g} seconds"
+        except Exception as error:  # foreign code: its failure is noted, and the session is looked at again later
+            return scrub.mask(told(error))[:MAX_ERROR]
+        return None
 
 
 def step_of(name: str) -> Step:

@@ -132,7 +132,7 @@ class CoolingStore(PassingStore):
             return None
         except BundleMissing as missing:
             with self._lock:
-                self._missing[name] = (self._ambient.now() + RETRY, missing)
+                self._missing[name] = (self._ambient.now(), missing)
             raise
         with self._lock:
             self._bundles[name] = bundle
@@ -151,10 +151,15 @@ class CoolingStore(PassingStore):
         )
 
     def _refuse_again(self, name: str) -> None:
-        """What was missing a moment ago is missing still: whoever looks for every version is told at once."""
+        """What was missing a moment ago is missing still: whoever looks for every version is told at once.
+
+        What lies in the future was noted before the clock was set back, nobody knows how long ago.
+        """
         with self._lock:
             now = self._ambient.now()
-            self._missing = {each: (until, error) for each, (until, error) in self._missing.items() if until > now}
+            self._missing = {
+                each: (since, error) for each, (since, error) in self._missing.items() if since <= now < since + RETRY
+            }
             if name in self._missing:
                 raise self._missing[name][1]
 

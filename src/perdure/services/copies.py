@@ -1,17 +1,26 @@
-"""What backup, restore and upgrade share: how far a copy of a store is proven, and what they need of the world."""
+"""What backup, restore and upgrade share: how far a copy of a store is proven, and what they need of the world.
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+Invariant: `full` means that every chain, snapshot and checkpoint that can be read was read and proven. Where a copy
+cannot be read as it lies (a stream, an older format), it is replayed into a scratch store and proven there.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import msgspec
 
 from perdure.core.errors import AlreadyExists, Damaged, Invalid, KeyMissing, NotFound
+from perdure.core.session.ids import SessionId
 from perdure.ports.ambient import Ambient
 from perdure.ports.backup import Copies, Engine, Facts, Progress
 from perdure.ports.store import Query
 from perdure.services import dumping
 from perdure.services import manifests as files
+from perdure.services.disk import translated
+from perdure.services.heads import SignReport
 from perdure.services.manifests import Verified
+from perdure.services.proving import shredded
 from perdure.services.sessions import Sessions
 from perdure.services.verifying import Verifying
 from perdure.waiting import aside
@@ -19,6 +28,7 @@ from perdure.waiting import aside
 PAGE: Final = 200
 SHOWN: Final = 5
 LEVELS: Final = ("full", "quick", "none")
+SCRATCH: Final = ".scratch"
 _BESIDE: Final = ("-wal", "-shm", "-journal")
 
 Stages = Callable[[str], Progress | None]
@@ -27,13 +37,16 @@ Stages = Callable[[str], Progress | None]
 
 class Proven(msgspec.Struct, frozen=True, kw_only=True):
     """What proving a store found: how many sessions and events, how many sessions were not looked at because their log
-    is in cold storage and none was named, and what is wrong.
+    is in cold storage and none was named, what is wrong; the sessions whose keys are gone, and the branches that share
+    their beginning with one of those.
     """
 
     sessions: int = 0
     events: int = 0
     cold: int = 0
     problems: tuple[str, ...] = ()
+    erased: tuple[SessionId, ...] = ()
+    bereft: tuple[SessionId, ...] = ()
 
     def __add__(self, other: "Proven") -> "Proven":
         return Proven(
@@ -41,24 +54,61 @@ class Proven(msgspec.Struct, frozen=True, kw_only=True):
             events=self.events + other.events,
             cold=self.cold + other.cold,
             problems=self.problems + other.problems,
+            erased=self.erased + other.erased,
+            bereft=self.bereft + other.bereft,
         )
 
 
 class Wiring(msgspec.Struct, frozen=True):
-    """What copies need to know of the world: engines by place, how a copy of a store is proven (with the keys of the
-    original), the ids of a store's master keys, and how a store is opened once so that it has today's format.
+    """What copies need to know of the world: engines by place, engines that make a scratch store of any stream, how a
+    copy of a store is proven (with the keys of the original), the ids of a store's master keys, and how a store is
+    opened once so that it has today's format.
     """
 
     engine_of: Callable[[str], Engine]
+    scratch_of: Callable[[str], Engine]
     prove: Callable[[str, str, Progress | None], Awaitable[Proven]]
     key_ids: Callable[[str], tuple[str, ...]]
     open_once: Callable[[str], Awaitable[None]]
+    sign: Callable[[str, str | None, Progress | None], Coroutine[Any, Any, SignReport]]
+    """Signs the heads of a store; with a reason, also those that go back."""
     ambient: Ambient
     version: str
 
 
-Reached = tuple[Verified, tuple[str, ...]]
-"""How far something was proven, and why not further."""
+class Copy(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of a store: where it lies, where the keys to it are looked for (beside the original, unless they are
+    named), where a scratch store may be made of it, and for messages: what it is, since when sessions may have been
+    erased, and what to do when it is damaged.
+    """
+
+    path: str
+    original: str
+    scratch: str
+    named: str
+    since: str
+    advice: str
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """How far something was proven, and why not further; sessions that can be read no more, or not all of them."""
+
+    verified: Verified
+    remarks: tuple[str, ...] = ()
+    erased: tuple[SessionId, ...] = ()
+    bereft: tuple[SessionId, ...] = ()
+
+
+def living(place: str, path: str, original: str) -> Copy:
+    """A copy of the store at a place, or the store itself, to be proven."""
+    return Copy(
+        path=path,
+        original=original,
+        scratch=path + SCRATCH,
+        named=place,
+        since="after the backup that this store came from",
+        advice=f"See perdure sessions verify --store {place}",
+    )
 
 
 def unseen(_: str) -> Progress | None:
@@ -66,36 +116,92 @@ def unseen(_: str) -> Progress | None:
     return None
 
 
-async def verified(wiring: Wiring, level: str, copy: str, original: str, facts: Facts, stages: Stages) -> Reached:
+async def verified(wiring: Wiring, level: str, copy: Copy, facts: Facts, stages: Stages) -> Reached:
     """Prove a copy of a store as far as was asked for and as can be; `Damaged` when it is not whole."""
     if level == "none":
-        return "none", ()
-    if not files.is_server(copy) and await aside(lambda: dumping.is_portable(copy)):
-        await aside(lambda: dumping.examine(copy, stages("reading back")))
-        return "quick", ()
-    engine = wiring.engine_of(copy)
+        return Reached(verified="none")
+    if not files.is_server(copy.path) and await aside(lambda: dumping.is_portable(copy.path)):
+        return await _streamed(wiring, level, copy, stages)
+    engine = wiring.engine_of(copy.path)
     if isinstance(engine, Copies):
         await aside(engine.examine)
-    return ("quick", ()) if level == "quick" else await chains(wiring, copy, original, facts, stages)
+    if level == "quick":
+        return Reached(verified="quick")
+    return await chains(wiring, copy, facts, stages)
 
 
-async def chains(wiring: Wiring, copy: str, original: str, facts: Facts, stages: Stages) -> Reached:
+async def _streamed(wiring: Wiring, level: str, copy: Copy, stages: Stages) -> Reached:
+    """Prove a stream: its frames, or all that is in it once it was made a store."""
+    if level == "quick":
+        await aside(lambda: dumping.examine(copy.path, stages("reading back")))
+        return Reached(verified="quick")
+    with _scratch(wiring, copy) as engine:
+        await aside(lambda: dumping.load(engine, copy.path, stages("reading back")))
+        return await _proven(wiring, engine.place, copy, stages)
+
+
+async def chains(wiring: Wiring, copy: Copy, facts: Facts, stages: Stages) -> Reached:
     """Prove the chain of every session in a copy, with the keys of the original."""
-    if facts.format < wiring.engine_of(copy).latest:
-        return "quick", (f"it has format {facts.format}: its chains are proven once it was upgraded",)
+    source = wiring.engine_of(copy.path)
+    if facts.format >= source.latest:
+        return await _proven(wiring, copy.path, copy, stages)
+    with _scratch(wiring, copy) as engine:  # of an older format: it is read as today's
+        await aside(lambda: _replay(source, engine))
+        return await _proven(wiring, engine.place, copy, stages)
+
+
+@contextmanager
+def _scratch(wiring: Wiring, copy: Copy) -> Iterator[Engine]:
+    clear(copy.scratch)
     try:
-        found = await wiring.prove(copy, original, stages("verifying"))
+        yield wiring.scratch_of(copy.scratch)
+    finally:
+        clear(copy.scratch)
+
+
+def _replay(source: Engine, target: Engine) -> None:
+    with source.dump() as dump:
+        target.load(dump.facts, dump.tables, dump.rows())
+
+
+async def _proven(wiring: Wiring, place: str, copy: Copy, stages: Stages) -> Reached:
+    try:
+        found = await wiring.prove(place, copy.original, stages("verifying"))
     except KeyMissing as missing:
-        return "quick", (f"its chains were not proven, since the keys are not here: {missing.message}",)
+        said = f"its chains were not proven, since the keys are not here: {missing.message}"
+        return Reached(verified="quick", remarks=(said,))
     if found.problems:
-        place, said = wiring.engine_of(original).place, "; ".join(found.problems[:SHOWN])
+        said = "; ".join(found.problems[:SHOWN])
+        count = f"{len(found.problems)} problem{'s' if len(found.problems) > 1 else ''}"
         raise Damaged(
-            f"{len(found.problems)} problems in {place}: {said}. See perdure sessions verify; to take it as it is, "
-            "verify quick",
+            f"{count} in {copy.named}: {said}. {copy.advice}; to take it as it is, verify quick",
             problems=found.problems,
         )
     unproven = f"{found.cold} archived sessions were not proven; name their cold storage to have them read as well"
-    return "full", (unproven,) if found.cold else ()
+    return Reached(
+        verified="full",
+        remarks=(*_gone(found, copy), *((unproven,) if found.cold else ())),
+        erased=found.erased,
+        bereft=found.bereft,
+    )
+
+
+def _gone(found: Proven, copy: Copy) -> tuple[str, ...]:
+    """A remark on what cannot be read since its key was destroyed."""
+    said = []
+    if found.erased:
+        said.append(f"sessions unreadable because they were erased {copy.since}: {_listed(found.erased)}")
+    if found.bereft:
+        said.append(
+            f"branches unreadable up to where they left a session that was erased {copy.since}: {_listed(found.bereft)}"
+        )
+    doubt = "if nobody erased them, the vault is older than the store: name the newest one"
+    return ("; ".join((*said, doubt)),) if said else ()
+
+
+def _listed(sessions: tuple[SessionId, ...]) -> str:
+    more = len(sessions) - SHOWN
+    return ", ".join(sessions[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 async def proven(sessions: Sessions, *, cold: bool, progress: Progress | None) -> Proven:
@@ -111,15 +217,22 @@ async def proven(sessions: Sessions, *, cold: bool, progress: Progress | None) -
                 progress(seen, max(seen, total))
             if row.cold is not None and not cold:
                 found += Proven(cold=1)
-                continue
-            try:
-                report = await verifying.verify(row.session)
-            except NotFound:  # erased meanwhile
-                continue
-            problems = tuple(f"session {row.session}: {item.what}" for item in report.problems)
-            found += Proven(sessions=1, events=report.events, problems=problems)
+            else:
+                found += await _looked_at(verifying, sessions, row.session)
         query = msgspec.structs.replace(query, after=(rows[-1].created_at, rows[-1].session))
     return found
+
+
+async def _looked_at(verifying: Verifying, sessions: Sessions, session: SessionId) -> Proven:
+    try:
+        report = await verifying.verify(session)
+    except NotFound:  # erased meanwhile
+        return Proven()
+    if not report.ok and await shredded(sessions.store, session):
+        return Proven(sessions=1, erased=(session,))
+    problems = tuple(f"session {session}: {item.what}" for item in report.problems if item.place != "key")
+    bereft = (session,) if not report.ok and not problems else ()
+    return Proven(sessions=1, events=report.events, problems=problems, bereft=bereft)
 
 
 def check_level(verify: str) -> None:
@@ -136,6 +249,10 @@ def refuse_existing(target: str, overwrite: bool) -> None:
 
 
 def clear(partial: str, *, keep: bool = False) -> None:
-    """Remove what an earlier try left: the file, unless it is to be kept, and what an engine leaves beside it."""
-    with files.translated(partial):
-        files.discard(*(partial + suffix for suffix in _BESIDE), *(() if keep else (partial,)))
+    """Remove what an earlier try left: the file, unless it is to be kept, what an engine leaves beside it, and what it
+    was proven in.
+    """
+    scratch = partial + SCRATCH
+    with translated(partial):
+        files.discard(*(name + suffix for name in (partial, scratch) for suffix in _BESIDE), scratch)
+        files.discard(*(() if keep else (partial,)))

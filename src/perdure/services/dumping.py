@@ -13,7 +13,8 @@ import msgspec
 from perdure.core.errors import Damaged, NewerStore
 from perdure.ports.backup import Engine, Facts, Progress, Rows
 from perdure.services.chunks import CHUNK, MAGIC, Framer, Unframer, loosened, squeezed
-from perdure.services.manifests import PIECE, sync_folder, translated
+from perdure.services.disk import sync_folder, translated
+from perdure.services.manifests import PIECE
 
 FORMAT: Final = 1
 
@@ -87,6 +88,12 @@ def examine(source: str, progress: Progress | None = None) -> Facts:
         for _ in reader.rows():
             pass
         return reader.header.facts
+
+
+def announced(source: str) -> Facts:
+    """What a file in the portable form says it holds; nothing is proven by that."""
+    with translated(source), open(source, "rb") as file:
+        return _Reader(file, None).header.facts
 
 
 class _Reader:

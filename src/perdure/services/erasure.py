@@ -11,6 +11,7 @@ from perdure.core.errors import (
     KeyMissing,
     NotFound,
     PruneRefused,
+    Shredded,
     VersionConflict,
 )
 from perdure.core.session import commands as do
@@ -25,6 +26,7 @@ from perdure.services.loading import Loaded, snapshot_of
 from perdure.services.log import PAGE, Stretch, check, stretches
 from perdure.services.sessions import Extra, Outcome, Sessions
 
+SHOWN = 5
 ROUNDS = 100
 """How often erasing starts over when new branches appear meanwhile."""
 
@@ -72,7 +74,10 @@ class Erasure:
         heirs = [(head, _heir(head, session)) for head in await self._store.dependents(session)]
         direct = [head for head, heir in heirs if heir == head.row.session]
         for head in direct:
-            await self._copy(session, head)
+            try:
+                await self._copy(session, head)
+            except Shredded as gone:
+                raise _unreadable(session, [each.row.session for each, _ in heirs]) from gone
             moved = _moved(head, session, head.row.session)
             await self._store.repoint(head.row.session, moved, expected=head.segments)
         for head, heir in heirs:
@@ -203,6 +208,18 @@ class Erasure:
         await self._store.prune(session, upto, digest, snapshot_of(state), expected=head.row.digest)
         self._sessions.loader.forget(session)
         return upto
+
+
+def _unreadable(session: SessionId, branches: list[SessionId]) -> Shredded:
+    """Why a session cannot go before its branches: nobody can read what they would have to copy."""
+    shown = ", ".join(branches[:SHOWN]) + (" …" if len(branches) > SHOWN else "")
+    return Shredded(
+        f"session {session} cannot be erased before its branches: its key is gone already, so they cannot be given a "
+        f"copy of what they share with it, which stays unreadable. Erase these first: {shown}; what they wrote "
+        "themselves can still be read, after the version they branched at",
+        session=session,
+        branches=branches,
+    )
 
 
 def _moved(head: Head, source: SessionId, heir: SessionId) -> tuple[Segment, ...]:

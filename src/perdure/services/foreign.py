@@ -1,56 +1,151 @@
 """Calling code that is not ours: plain or async, with a deadline, on an event loop or without one.
 
-Invariant: a call never holds up an event loop, and nothing is waited for past its deadline. A plain function that is
-late is left behind on a thread of its own, which does not keep the process alive.
+Invariant: a call with a deadline never holds up an event loop, and nothing is waited for past its deadline. A plain
+function that is late is left behind on a thread of its own, which does not keep the process alive. A cancellation that
+foreign code raises by itself is its failure; one that somebody asked this task for goes on its way.
 """
 
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import copy_context
 from inspect import iscoroutinefunction
-from threading import Thread
-from typing import Any, TypeVar
+from threading import TIMEOUT_MAX, Thread
+from typing import Any, Final, TypeVar
 
-from perdure.waiting import Ticket, blocking
+from perdure.core.errors import Invalid
+from perdure.core.session.shown import told
+from perdure.waiting import Forking, Ticket, blocking, on_fork
 
 T = TypeVar("T")
+REMEMBERED: Final = 1000
+"""Late calls that are kept in mind; the oldest goes first, and may then run twice at once."""
 
 
 class Late(Exception):
     """The deadline passed before there was an answer."""
 
 
+class GaveUp(Exception):
+    """Foreign code raised a cancellation that nobody had asked for."""
+
+
+def fault(error: Exception) -> str:
+    """What foreign code did wrong, as a text that can be stored: what it raised, or what its answer lacked."""
+    words = told(error)
+    return words.partition(": ")[2] if isinstance(error, Invalid | GaveUp) else words
+
+
 async def settled(answer: T | Awaitable[T]) -> T:
     """An answer, awaited if that is what it is for. In a blocking call a loop of its own is made for it."""
     if not isinstance(answer, Awaitable):
         return answer
-    if not blocking():
-        return await answer
-    found: T = await _on_thread(lambda: answer)
-    return found
+    with _its_own_fault():
+        if not blocking():
+            return await answer
+        found: T = await _on_thread(lambda: answer)
+        return found
+
+
+async def called(function: Callable[..., Any], *given: Any) -> Any:
+    """What a function answers that is called here, on this thread, and waited for however long it takes."""
+    with _its_own_fault():
+        return await settled(function(*given))
 
 
 async def asked(function: Callable[..., Any], *given: Any, seconds: float | None = None) -> Any:
-    """What a function answers, or `Late`; whatever it raises is raised."""
-    if blocking():
-        ticket = _on_thread(lambda: function(*given))
-        if seconds is not None and not ticket.wait(seconds):
+    """What a function answers, or `Late`; whatever it raises is raised. A plain one runs on a thread of its own."""
+    if is_async(function) and not blocking():
+        return await _limited(function(*given), seconds)
+    return await _delivered(_on_thread(lambda: function(*given)), seconds)
+
+
+class Attempts:
+    """Calls that are known by a key and may be made again. One that was late and still runs is not made a second time
+    beside itself: it is late again, at once; and if it has come to its end since, that is the answer.
+    """
+
+    def __init__(self) -> None:
+        self._late: dict[str, Ticket[Any]] = {}
+        on_fork(self, Forking(_unchanged, _unchanged, Attempts._forked))
+
+    def _forked(self) -> None:
+        """Their threads run in the parent."""
+        self._late.clear()
+
+    async def asked(self, key: str, function: Callable[..., Any], *given: Any, seconds: float) -> Any:
+        """What a function answers, or `Late`; whatever it raises is raised."""
+        if is_async(function) and not blocking():
+            return await asked(function, *given, seconds=seconds)
+        late = self._late.get(key)
+        if late is not None and not late.done:
+            raise Late
+        ticket = self._late.pop(key, None) or _on_thread(lambda: function(*given))
+        try:
+            return await _delivered(ticket, seconds)
+        finally:
+            if not ticket.done:
+                self._late[key] = ticket
+                if len(self._late) > REMEMBERED:
+                    self._late.pop(next(iter(self._late)))
+
+
+def _unchanged(_: Attempts) -> None:
+    """A fork takes nothing from the parent."""
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await, without doing anything yet."""
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+async def _delivered(ticket: Ticket[Any], seconds: float | None) -> Any:
+    """What comes from a thread, or `Late`; under an event loop also what that gives to await."""
+    if not blocking():
+        return await _limited(_awaited_twice(ticket), seconds)
+    with _its_own_fault():
+        if seconds is not None and not ticket.wait(min(seconds, TIMEOUT_MAX)):
             raise Late
         return await ticket
+
+
+async def _limited(work: Awaitable[T], seconds: float | None) -> T:
+    """What is awaited, or `Late`; it is cancelled then."""
     import asyncio
 
     limit = asyncio.timeout(seconds)
+    with _its_own_fault():
+        try:
+            async with limit:
+                return await work
+        except TimeoutError:
+            if limit.expired():
+                raise Late from None
+            raise
+
+
+async def _awaited_twice(ticket: Ticket[Any]) -> Any:
+    answer = await ticket
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+@contextmanager
+def _its_own_fault() -> Iterator[None]:
+    """Turn a cancellation that foreign code raised by itself into a failure like any other."""
     try:
-        async with limit:
-            answer = function(*given) if _is_async(function) else await _on_thread(lambda: function(*given))
-            return await answer if isinstance(answer, Awaitable) else answer
-    except TimeoutError:
-        if limit.expired():
-            raise Late from None
+        yield
+    except BaseException as error:
+        if _nobody_asked_for(error):
+            raise GaveUp("it was cancelled from within, and nobody had asked for that") from error
         raise
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
-    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+def _nobody_asked_for(error: BaseException) -> bool:
+    asyncio = sys.modules.get("asyncio")  # whoever raises its error has loaded it
+    if asyncio is None or not isinstance(error, asyncio.CancelledError):
+        return False
+    task = None if blocking() else asyncio.current_task()
+    return task is None or not task.cancelling()
 
 
 def _on_thread(call: Callable[[], Any]) -> Ticket[Any]:

@@ -1,6 +1,5 @@
 """What is said of a backup in a file beside it, and how files get their final names: whole, on disk, or not at all."""
 
-import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,19 +8,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from perdure.core.errors import (
-    Damaged,
-    DiskFull,
-    Invalid,
-    NewerStore,
-    NotAStore,
-    NotFound,
-    PerdureError,
-    ReadOnly,
-    StoreBusy,
-    WorldError,
-)
+from perdure.core.errors import Damaged, Invalid, NewerStore, NotAStore, NotFound, StoreBusy
 from perdure.ports.backup import Progress
+from perdure.services.disk import sync_folder, translated
 
 FORMAT: Final = 1
 SUFFIX: Final = ".manifest.json"
@@ -30,15 +19,13 @@ PIECE: Final = 1 << 20
 SMALL: Final = 1 << 20
 Kind = Literal["file", "portable"]
 Verified = Literal["full", "quick", "none"]
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR})
-_NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What is in a backup. `kind` is `file` (a store as its engine keeps it) or `portable` (rows, see `dumping`);
     `keys` are the ids of the master keys that open a sealed one, never keys; `cold` counts the sessions whose log is in
-    cold storage and not in here; `made_at` is in microseconds since 1970.
+    cold storage and not in here, `unreadable` those whose key was gone already, or that of a session they share their
+    beginning with; `made_at` is in microseconds since 1970.
     """
 
     perdure: Literal["backup"] = "backup"
@@ -57,6 +44,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     sha256: str
     verified: Verified
+    unreadable: int = 0
 
 
 _decode = msgspec.json.Decoder(Manifest).decode
@@ -210,36 +198,6 @@ def refuse_folder(path: str) -> None:
         raise Invalid(f"{path} is a folder; give the path of a file in it", path=path)
     if not os.path.isdir(os.path.dirname(path)):
         raise NotFound(f"the folder of {path} does not exist; create it first", path=path)
-
-
-def sync_folder(path: str) -> None:
-    """Make the names in a file's folder durable."""
-    if os.name != "posix":
-        return
-    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-@contextmanager
-def translated(path: str) -> Iterator[None]:
-    """The system's errors as perdure's."""
-    try:
-        yield
-    except OSError as error:
-        raise _translate(error, path) from error
-
-
-def _translate(error: OSError, path: str) -> PerdureError:
-    if error.errno in _FULL:
-        return DiskFull(f"no space left for {path}; free some and try again", path=path)
-    if error.errno in _FORBIDDEN:
-        return ReadOnly(f"{path} cannot be opened or written ({error.strerror}); check its permissions", path=path)
-    if error.errno in _NOWHERE:
-        return NotFound(f"{path} or its folder does not exist; check the path", path=path)
-    return WorldError(f"{path}: {error}; check the disk and try again", path=path)
 
 
 OWN: Final = ("", "-wal", "-shm", ".master", ".keys")

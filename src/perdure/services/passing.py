@@ -22,7 +22,7 @@ from perdure.ports.store import (
     Wrapping,
 )
 
-EXTRAS: Final = ("blobs", "tier", "largest_position", "path", "salts")
+EXTRAS: Final = ("blobs", "tier", "largest_position", "path", "salts", "seals")
 """What some stores offer besides."""
 
 
@@ -111,8 +111,8 @@ class PassingStore:
     def claim(self, tenant: str | None, now: int, until: int, limit: int) -> Coroutine[Any, Any, tuple[Row, ...]]:
         return self.inner.claim(tenant, now, until, limit)
 
-    def arm(self, session: SessionId, due_at: int | None) -> Coroutine[Any, Any, None]:
-        return self.inner.arm(session, due_at)
+    def arm(self, session: SessionId, due_at: int | None, *, expected: bytes) -> Coroutine[Any, Any, bool]:
+        return self.inner.arm(session, due_at, expected=expected)
 
     def freeze(self, session: SessionId, cold: str, *, expected: bytes, anchor: int = 0) -> Coroutine[Any, Any, None]:
         return self.inner.freeze(session, cold, expected=expected, anchor=anchor)

@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from perdure.core.errors import Damaged, Tampered, UnknownKind
+from perdure.core.errors import BundleMissing, Damaged, NotFound, Shredded, Tampered, UnknownKind
 from perdure.core.session import record as records
 from perdure.core.session import state as states
 from perdure.core.session.chain import genesis
 from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned, CheckpointTaken
 from perdure.core.session.event import Event
+from perdure.core.session.ids import SessionId
 from perdure.core.session.record import Record
 from perdure.core.session.redaction import Redacted
 from perdure.core.session.refs import Use, in_record
@@ -23,8 +24,11 @@ from perdure.core.session.state import State
 from perdure.ports.store import Head, Run, Store, Stored
 from perdure.services.log import PAGE, Stretch, stretches
 
-Place = Literal["log", "row", "snapshot", "checkpoint", "segment", "store", "blob"]
+Place = Literal["log", "row", "snapshot", "checkpoint", "segment", "store", "blob", "key", "head"]
 RESTORE = "restore the session from a backup or an export"
+BUNDLE = "name its cold storage, or bring the bundle back from a copy of that; the store does not hold this log"
+ERASED = "the session was erased: its key is gone"
+NEWEST_VAULT = "if nobody erased it, the vault is older than the store: name the newest one"
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,8 +40,21 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     advice: str
 
 
+async def shredded(store: Store, session: SessionId) -> bool:
+    """Whether the key of a session is gone, and with it everything that was sealed with it."""
+    try:
+        (await store.wrapping(session)).wrap("probe", 0, b"", b"")
+    except Shredded:
+        return True
+    except (NotFound, Tampered):
+        pass
+    return False
+
+
 class Walk:
-    """The pass. `wanted` are the versions whose states shall be compared with something; `shas` has their digests."""
+    """The pass. `wanted` are the versions whose states shall be compared with something; `shas` has their digests.
+    `watched` is a version whose place in the chain is wanted: `passed` is the digest proven there.
+    """
 
     def __init__(self, store: Store, head: Head, start: State | None, wanted: Collection[int]) -> None:
         self._store = store
@@ -51,6 +68,8 @@ class Walk:
         self.pinned: dict[str, bool] = {}
         self.expired: set[str] = set()
         self.uses: list[Use] = []
+        self.watched = 0
+        self.passed: bytes | None = None
         self._unexplained: set[int] = set()
 
     def note(self, place: Place, first: int, last: int, what: str, advice: str = RESTORE) -> None:
@@ -73,7 +92,18 @@ class Walk:
         reached = stretch.after
         while reached < stretch.upto:
             noted = len(self.problems)
-            run = await self._readable(stretch, reached)
+            try:
+                run = await self._readable(stretch, reached)
+            except Shredded:  # what follows is sealed under another key, and can be proven from here on
+                self._shredded(stretch, reached + 1)
+                return {stretch.end}
+            except BundleMissing as missing:
+                self.state = None
+                if await shredded(self._store, stretch.source):  # the bundle went with its session
+                    self._shredded(stretch, reached + 1)
+                else:
+                    self.note("log", reached + 1, stretch.upto, missing.message, BUNDLE)
+                return {stretch.end}
             if not run.records:
                 if len(self.problems) == noted:
                     self._gap(reached + 1, stretch.upto)
@@ -88,6 +118,12 @@ class Walk:
                 reached = stored.record.last
         return possible
 
+    def _shredded(self, stretch: Stretch, first: int) -> None:
+        self.state = None
+        own = stretch.source == self._head.row.session
+        what = ERASED if own else f"it is shared with session {stretch.source}, which was erased: its key is gone"
+        self.note("key", first, stretch.upto, what, NEWEST_VAULT)
+
     def _gap(self, first: int, last: int) -> None:
         self.state = None
         if first <= last:
@@ -100,6 +136,8 @@ class Walk:
         for limit in (PAGE, 16, 1):
             try:
                 return await self._store.run(stretch.source, after=reached, upto=stretch.upto, limit=limit)
+            except BundleMissing:
+                raise
             except Tampered:
                 continue
         run = Run(None, ())
@@ -134,6 +172,8 @@ class Walk:
                 if not fits:
                     self._wrong_end(stretch, last)
                 self._fold(stretch, events[: last - first + 1], first, last, trouble)
+                if first <= self.watched <= last:
+                    self.passed = digests[self.watched - first]
                 if stretch.source == self._head.row.session:
                     self.uses += in_record(record)
                 return {end}

@@ -5,7 +5,7 @@ counts. Invariant: what is used is fresh enough, or has just been retrieved; wha
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -13,16 +13,26 @@ import msgspec
 
 from perdure.core.errors import Invalid, NotFound, RetrievalFailed
 from perdure.core.session import codec
+from perdure.core.session.answers import found_of
 from perdure.core.session.quality import Retrieval, Wanted
-from perdure.core.session.shown import shown, told
+from perdure.core.session.shown import shown
 from perdure.core.session.state import State
 from perdure.core.session.values import check, clone
-from perdure.core.session.waking import SECOND, Found, Question, Scope, WakePolicy, fresh_enough, freshness_of
+from perdure.core.session.waking import (
+    SECOND,
+    Found,
+    Question,
+    Scope,
+    WakePolicy,
+    fresh_enough,
+    freshness_of,
+    retrieval_of,
+)
 from perdure.core.session.woken import Evidence, EvidenceOutcome
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Head
 from perdure.ports.waking import Answer, RetrievalCache, Retriever
-from perdure.services.foreign import Late, asked, settled
+from perdure.services.foreign import Late, asked, called, fault
 from perdure.services.log import Log
 
 CACHED: Final = 1024
@@ -35,12 +45,12 @@ class VolatileCache:
     def __init__(self, ambient: Ambient, size: int = CACHED) -> None:
         self._ambient = ambient
         self._size = size
-        self._kept: OrderedDict[bytes, tuple[int, Found]] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[int, int, Found]] = OrderedDict()
 
     def get(self, key: bytes) -> Found | None:
-        """What is kept under a key, as a copy of the caller's own."""
-        until, found = self._kept.get(key, (0, None))
-        if found is None or until <= self._ambient.now():
+        """What is kept under a key, as a copy of the caller's own. A clock that was set back ends its time, too."""
+        since, until, found = self._kept.get(key, (0, 0, None))
+        if found is None or not since <= self._ambient.now() < until:
             self._kept.pop(key, None)
             return None
         self._kept.move_to_end(key)
@@ -49,7 +59,8 @@ class VolatileCache:
     def put(self, key: bytes, found: Found, ttl: float) -> None:
         """Keep a copy for so many seconds."""
         kept = Found(results=clone(found.results), fetched_at=found.fetched_at)
-        self._kept[key] = (self._ambient.now() + round(ttl * SECOND), kept)
+        now = self._ambient.now()
+        self._kept[key] = (now, now + round(ttl * SECOND), kept)
         self._kept.move_to_end(key)
         while len(self._kept) > self._size:
             self._kept.popitem(last=False)
@@ -100,22 +111,23 @@ class Rehydration:
 
     async def _one(self, head: Head, name: str, scope: Scope, policy: WakePolicy, state: State) -> Evidence:
         wanted, key = state.quality.wanted[name], key_of(scope, state.quality.wanted[name])
-        known = (await self._in_log(head, wanted), await self._in_cache(key))
+        remarks: list[str] = []
+        known = (await self._in_log(head, wanted), await self._in_cache(key, name, wanted, policy, remarks))
         again = fresh_enough(known, wanted.source, self._ambient.now(), policy)
         if again is not None:
-            return self._evidence(name, wanted, EvidenceOutcome.REUSED, again, policy)
+            return self._evidence(name, wanted, EvidenceOutcome.REUSED, again, policy, remarks=remarks)
         question = Question(id=name, query=wanted.query, source=wanted.source, scope=scope, deadline=policy.deadline)
         try:
             results = await asked(self.retriever.retrieve, question, seconds=policy.deadline)
-            check(results)
+            found = Found(results=results, fetched_at=self._ambient.now())
+            _must_be_storable(name, wanted, found, policy)
         except Late:
             reason = f"there was no answer within {policy.deadline:g} seconds"
         except Exception as error:  # a retriever is foreign code: whatever it raises is its failure
-            reason = told(error)
+            reason = fault(error)
         else:
-            found = Found(results=results, fetched_at=self._ambient.now())
-            await self._remember(key, found, policy)
-            return self._evidence(name, wanted, EvidenceOutcome.RETRIEVED, found, policy)
+            await self._remember(key, found, policy, remarks)
+            return self._evidence(name, wanted, EvidenceOutcome.RETRIEVED, found, policy, remarks=remarks)
         if wanted.required:
             raise RetrievalFailed(
                 f"evidence {name!r}, which session {scope.session} requires, could not be retrieved: {reason}; mend "
@@ -125,7 +137,7 @@ class Rehydration:
                 source=wanted.source,
                 reason=reason,
             )
-        return self._evidence(name, wanted, EvidenceOutcome.FAILED, None, policy, reason)
+        return self._evidence(name, wanted, EvidenceOutcome.FAILED, None, policy, reason, remarks)
 
     def _evidence(
         self,
@@ -135,6 +147,7 @@ class Rehydration:
         found: Found | None,
         policy: WakePolicy,
         reason: str = "",
+        remarks: Sequence[str] = (),
     ) -> Evidence:
         return Evidence(
             id=name,
@@ -146,6 +159,7 @@ class Rehydration:
             fetched_at=None if found is None else found.fetched_at,
             freshness=0.0 if found is None else freshness_of(found, wanted.source, self._ambient.now(), policy),
             reason=reason,
+            remark="; ".join(remarks),
         )
 
     async def _in_log(self, head: Head, wanted: Wanted) -> Found | None:
@@ -157,17 +171,31 @@ class Rehydration:
                 return Found(results=event.data.results, fetched_at=wanted.answered)
         return None
 
-    async def _in_cache(self, key: bytes) -> Found | None:
+    async def _in_cache(
+        self, key: bytes, name: str, wanted: Wanted, policy: WakePolicy, remarks: list[str]
+    ) -> Found | None:
         try:
-            return await settled(self.cache.get(key))
-        except Exception:  # a cache is foreign code: one that fails has nothing
+            found = found_of(await called(self.cache.get, key), self._ambient.now())
+            if found is not None:
+                _must_be_storable(name, wanted, found, policy)
+        except Exception as error:  # a cache is foreign code: one that fails has nothing
+            remarks.append(f"retrieval cache: get: {fault(error)}")
             return None
+        return found
 
-    async def _remember(self, key: bytes, found: Found, policy: WakePolicy) -> None:
+    async def _remember(self, key: bytes, found: Found, policy: WakePolicy, remarks: list[str]) -> None:
         try:
-            await settled(self.cache.put(key, found, policy.cache_ttl))
-        except Exception:  # and only a cache: waking goes on without it
-            return
+            await called(self.cache.put, key, found, policy.cache_ttl)
+        except Exception as error:  # and only a cache: waking goes on without it
+            remarks.append(f"retrieval cache: put: {fault(error)}")
+
+
+def _must_be_storable(name: str, wanted: Wanted, found: Found, policy: WakePolicy) -> None:
+    """Refuse evidence that is no plain data, or more than the log could hold if it is to be written there."""
+    if policy.record_evidence:
+        codec.encode_struct(retrieval_of(name, wanted, found))
+    else:
+        check(found.results)
 
 
 def key_of(scope: Scope, wanted: Wanted) -> bytes:

@@ -4,23 +4,40 @@ An interrupted restore goes on where it stopped. What was at the place before is
 """
 
 import os
+import tempfile
 from typing import Final
 
 import msgspec
 
-from perdure.core.errors import Invalid, StoreBusy, Tampered, WorldError
+from perdure.core.errors import DiskFull, Invalid, StoreBusy, Tampered, WorldError
+from perdure.core.session.ids import SessionId
 from perdure.ports.backup import Copies
 from perdure.services import dumping
 from perdure.services import manifests as files
-from perdure.services.copies import Stages, Wiring, check_level, clear, refuse_existing, unseen, verified
+from perdure.services.copies import (
+    SCRATCH,
+    Copy,
+    Reached,
+    Stages,
+    Wiring,
+    check_level,
+    clear,
+    refuse_existing,
+    unseen,
+    verified,
+)
+from perdure.services.disk import sync_folder, translated
 from perdure.services.manifests import PARTIAL, Manifest, Verified
+from perdure.services.signing import set_back
 from perdure.waiting import aside
 
 REPLACED: Final = ".replaced"
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """A store that was brought back, or would be; `replaced` is where the one lies now that was there before."""
+    """A store that was brought back, or would be; `replaced` is where the one lies now that was there before. `erased`
+    sessions cannot be read since they were erased after the backup, `bereft` branches not up to where they left one.
+    """
 
     path: str
     manifest: Manifest
@@ -28,6 +45,8 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     replaced: str | None
     done: bool
     remarks: tuple[str, ...]
+    erased: tuple[SessionId, ...]
+    bereft: tuple[SessionId, ...]
 
 
 class Restores:
@@ -49,13 +68,14 @@ class Restores:
         """Bring a store back from a backup. What was there before is set aside.
 
         `AlreadyExists` when a store is there and may not be replaced, `StoreBusy` when it is in use; `Tampered` when
-        the backup is not what its manifest says.
+        the backup is not what its manifest says; `Invalid` when it is one of another engine.
         """
         check_level(verify)
         backup, target = files.absolute(backup), files.absolute(target)
         candidates = files.found(backup)
+        _refuse_foreign(candidates, backup, target)
         if dry_run:
-            return await self._rehearsed(backup, target, candidates, overwrite, stages)
+            return await self._rehearsed(backup, target, candidates, overwrite, verify, stages)
         if files.is_server(target):
             return await self._into_server(backup, target, candidates, verify, stages)
         partial = target + PARTIAL
@@ -63,67 +83,73 @@ class Restores:
             refuse_existing(target, overwrite)
             manifest = await self._fetched(backup, partial, candidates, stages)
             facts = await aside(self._wiring.engine_of(partial).facts)
-            reached, remarks = await verified(self._wiring, verify, partial, target, facts, stages)
+            copy = _copy(backup, target, path=partial, scratch=partial + SCRATCH)
+            reached = await verified(self._wiring, verify, copy, facts, stages)
             clear(partial, keep=True)
             replaced = await aside(lambda: self._set_aside(target))
             await aside(lambda: _name(partial, target))
-        return Restored(
-            path=target,
-            manifest=manifest,
-            verified=reached,
-            replaced=replaced,
-            done=True,
-            remarks=(*remarks, *_needs(manifest)),
-        )
+        signed = await set_back(self._wiring, target, manifest)
+        return _outcome(target, manifest, reached, *signed, replaced=replaced)
 
     async def _into_server(
         self, backup: str, target: str, candidates: tuple[Manifest, ...], verify: str, stages: Stages
     ) -> Restored:
         """A store in an empty database: all of it in one transaction, and proven after."""
-        sha, size = await aside(lambda: files.digest_of(backup, stages("reading")))
-        manifest = _fitting(candidates, backup, sha, size)
-        if manifest.kind != "portable":
-            raise Invalid(f"{backup} is a file of {manifest.engine}; restore it to a file, not to a server")
+        manifest = await self._compared(backup, candidates, stages)
         engine = self._wiring.engine_of(target)
         await aside(lambda: dumping.load(engine, backup, stages("loading")))
         facts = await aside(engine.facts)
-        reached, remarks = await verified(self._wiring, verify, target, target, facts, stages)
-        return Restored(
-            path=engine.place,
-            manifest=manifest,
-            verified=reached,
-            replaced=None,
-            done=True,
-            remarks=(*remarks, *_needs(manifest)),
-        )
+        taken = f"It is in {engine.place} now: drop the schema perdure there, and take another backup"
+        copy = msgspec.structs.replace(_copy(backup, target, path=target, scratch=""), advice=taken)
+        reached = await verified(self._wiring, verify, copy, facts, stages)
+        return _outcome(engine.place, manifest, reached, *await set_back(self._wiring, target, manifest))
 
     async def _rehearsed(
-        self, backup: str, target: str, candidates: tuple[Manifest, ...], overwrite: bool, stages: Stages
+        self, backup: str, target: str, candidates: tuple[Manifest, ...], overwrite: bool, verify: str, stages: Stages
     ) -> Restored:
-        """Everything but writing."""
+        """Everything but writing; for a full proof, in a folder that goes afterwards."""
         if not files.is_server(target):
             refuse_existing(target, overwrite)
-        sha, size = await aside(lambda: files.digest_of(backup, stages("reading")))
-        manifest = _fitting(candidates, backup, sha, size)
-        if manifest.kind == "portable":
-            await aside(lambda: dumping.examine(backup, stages("reading back")))
-        elif isinstance(engine := self._wiring.engine_of(backup), Copies):
-            await aside(engine.examine)
+        manifest = await self._compared(backup, candidates, stages)
+        with tempfile.TemporaryDirectory(prefix="perdure-") as folder:
+            try:
+                reached = await self._tried(backup, target, manifest, os.path.join(folder, "store"), verify, stages)
+            except DiskFull as full:
+                raise DiskFull(
+                    f"no space left in {folder} to make a store of {backup} and prove it; name a larger folder with "
+                    "TMPDIR, or verify quick",
+                    path=folder,
+                ) from full
         said = f"when it was made it was verified: {manifest.verified}"
-        return Restored(
-            path=target,
-            manifest=manifest,
-            verified="quick",
-            replaced=None,
-            done=False,
-            remarks=(said, *_needs(manifest)),
+        shown = self._wiring.engine_of(target).place if files.is_server(target) else target
+        return _outcome(shown, manifest, reached, said, done=False)
+
+    async def _tried(
+        self, backup: str, target: str, manifest: Manifest, place: str, verify: str, stages: Stages
+    ) -> Reached:
+        """Prove a backup without a trace beside it."""
+        if manifest.kind == "portable":
+            path, facts = backup, await aside(lambda: dumping.announced(backup))
+        else:
+            engine = self._wiring.engine_of(backup)
+            facts = await aside(engine.examine if isinstance(engine, Copies) else engine.facts)
+            if verify != "full":
+                return Reached(verified="none" if verify == "none" else "quick")
+            path = place
+            await aside(lambda: files.taken_over(backup, place, stages("copying")))
+        return await verified(
+            self._wiring, verify, _copy(backup, target, path=path, scratch=place + SCRATCH), facts, stages
         )
+
+    async def _compared(self, backup: str, candidates: tuple[Manifest, ...], stages: Stages) -> Manifest:
+        """The manifest that a backup fits."""
+        sha, size = await aside(lambda: files.digest_of(backup, stages("reading")))
+        return _fitting(candidates, backup, sha, size)
 
     async def _fetched(self, backup: str, partial: str, candidates: tuple[Manifest, ...], stages: Stages) -> Manifest:
         """The store that a backup holds, under the name it has until it is proven; the manifest that fits."""
         if await aside(lambda: dumping.is_portable(backup)):
-            sha, size = await aside(lambda: files.digest_of(backup, stages("reading")))
-            manifest = _fitting(candidates, backup, sha, size)
+            manifest = await self._compared(backup, candidates, stages)
             clear(partial)
             await aside(lambda: dumping.load(self._wiring.engine_of(partial), backup, stages("loading")))
             return manifest
@@ -146,14 +172,61 @@ class Restores:
                 free = True
             if not free:
                 raise StoreBusy(f"somebody has {target} open; stop that and try again", path=target)
-        with files.translated(target):
+        with translated(target):
             if moved is not None:
                 os.replace(target, moved)
             if os.path.exists(target + "-wal"):  # never to be read into another file
                 os.replace(target + "-wal", _free((moved or target + REPLACED) + "-wal"))
             files.discard(target + "-shm", target + "-journal")
-            files.sync_folder(target)
+            sync_folder(target)
         return moved
+
+
+def _copy(backup: str, target: str, *, path: str, scratch: str) -> Copy:
+    """What is in a backup, lying at a path, to be proven with the keys of the store it becomes."""
+    return Copy(
+        path=path,
+        original=target,
+        scratch=scratch,
+        named=f"the backup {backup}",
+        since="after this backup",
+        advice="Take another backup",
+    )
+
+
+def _outcome(
+    path: str,
+    manifest: Manifest,
+    reached: Reached,
+    *said: str,
+    replaced: str | None = None,
+    done: bool = True,
+) -> Restored:
+    return Restored(
+        path=path,
+        manifest=manifest,
+        verified=reached.verified,
+        replaced=replaced,
+        done=done,
+        remarks=(*said, *reached.remarks, *_needs(manifest)),
+        erased=reached.erased,
+        bereft=reached.bereft,
+    )
+
+
+def _refuse_foreign(candidates: tuple[Manifest, ...], backup: str, target: str) -> None:
+    """Refuse a place of another kind than the store came from: keys and indexes are kept otherwise there."""
+    server = files.is_server(target)
+    if all((manifest.engine == "postgres") == server for manifest in candidates):
+        return
+    came, goes = ("a file", "a file") if server else ("PostgreSQL", "an empty database, postgresql://…")
+    wanted = "PostgreSQL" if server else "a file"
+    raise Invalid(
+        f"{backup} is the backup of a store in {came}: restore it to {goes}. To have its sessions in {wanted}, export "
+        "them from the restored store and import them (perdure sessions export, perdure sessions import)",
+        path=backup,
+        engine=candidates[0].engine,
+    )
 
 
 def _free(name: str) -> str:
@@ -166,9 +239,9 @@ def _free(name: str) -> str:
 
 
 def _name(partial: str, target: str) -> None:
-    with files.translated(target):
+    with translated(target):
         os.replace(partial, target)
-        files.sync_folder(target)
+        sync_folder(target)
 
 
 def _fitting(candidates: tuple[Manifest, ...], backup: str, sha: str, size: int) -> Manifest:

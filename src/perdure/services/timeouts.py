@@ -7,7 +7,7 @@ act is a compare-and-set append or noted in one, so that sweepers that meet on a
 A row's timer may be early (words said since have moved it), never late: then it is armed anew.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -28,13 +28,13 @@ from perdure.core.session.cleanup import MAX_ERROR
 from perdure.core.session.ids import SessionId
 from perdure.core.session.shown import shown
 from perdure.core.session.timeouts import LONGEST, SECOND, Action, Due, due_at, overdue, renewal
-from perdure.ports.store import Query
+from perdure.ports.store import Query, Row
 from perdure.services.accounts import account_of
 from perdure.services.cleanup import GIVE_UP, Cleanup
 from perdure.services.erasure import Erasure
 from perdure.services.lifecycle import Lifecycle
 from perdure.services.loading import Loaded
-from perdure.services.sessions import Outcome, Sessions
+from perdure.services.sessions import Sessions
 
 BATCH: Final = 32
 """Sessions claimed at once: a sweeper that dies keeps no more than these from the others."""
@@ -85,6 +85,8 @@ class _Sweep:
         self.lease = round(lease * SECOND)
         self.give_up = give_up
         self.until = 0
+        self.held = 0
+        """Until when the session that is looked at is this sweeper's; as long as it is, its timer says the same."""
         self.looked = 0
         self.rearmed = 0
         self.done: list[Swept] = []
@@ -100,7 +102,16 @@ class _Sweep:
 class Timekeeper:
     """Everything that happens to sessions because time passes."""
 
-    def __init__(self, sessions: Sessions, lifecycle: Lifecycle, cleanup: Cleanup, erasure: Erasure) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        lifecycle: Lifecycle,
+        cleanup: Cleanup,
+        erasure: Erasure,
+        swept: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`swept` is called at the end of every sweep."""
+        self._swept = swept
         self._sessions = sessions
         self._store = sessions.store
         self._lifecycle = lifecycle
@@ -119,7 +130,8 @@ class Timekeeper:
         """See to what is due, up to `limit` sessions. One that fails is left for later and does not stop the others."""
         sweep = _Sweep(self._clock(now), lease, give_up)
         tenant = self._sessions.identity.tenant
-        while (room := limit - sweep.looked) > 0:
+        rows: tuple[Row, ...] | None = None
+        while rows != () and (room := limit - sweep.looked) > 0:
             at = sweep.clock()
             sweep.until = at + sweep.lease
             rows = await self._store.claim(tenant, at, sweep.until, min(BATCH, room))
@@ -128,9 +140,9 @@ class Timekeeper:
                 sweep.looked += 1
                 if progress is not None:
                     progress(sweep.looked, max(limit if len(rows) == BATCH else 0, sweep.looked))
-            if not rows:
-                return sweep.report(more=False)
-        return sweep.report(more=True)
+        if self._swept is not None:
+            await self._swept()
+        return sweep.report(more=rows != ())
 
     def _clock(self, now: int | None) -> Callable[[], int]:
         """The ambient's time; with `now`, as if it were so late when the sweep begins."""
@@ -148,15 +160,24 @@ class Timekeeper:
             if not report.more:
                 await self._sessions.ambient.sleep(interval)
 
-    async def _renewed(self, session: SessionId, sweep: _Sweep, until: int) -> int:
-        """Until when a claimed session is this sweeper's, put off in good time; `_LeaseLost` when that is over."""
-        left = until - sweep.clock()
+    async def _hold(self, session: SessionId, sweep: _Sweep) -> None:
+        """Put off the end of the lease in good time; `_LeaseLost` when it is over."""
+        left = sweep.held - sweep.clock()
         if left <= 0:
             raise _LeaseLost
-        if left >= sweep.lease // 2:
-            return until
-        await self._store.arm(session, sweep.clock() + sweep.lease)
-        return sweep.clock() + sweep.lease
+        if left < sweep.lease // 2:
+            await self._put_off(session, sweep, sweep.lease)
+
+    async def _put_off(self, session: SessionId, sweep: _Sweep, pause: int) -> None:
+        """Let the session come up again after a pause, unless something newer than the lease has set its timer for
+        later. What is due at once is what is seen to here.
+        """
+        now, head = sweep.clock(), await self._store.head(session)
+        due = None if head is None else head.row.due_at
+        if head is None or due is None or (due != sweep.held and due > now):
+            return
+        if await self._store.arm(session, now + pause, expected=head.row.digest):
+            sweep.held = now + pause
 
     async def _see_to(self, session: SessionId, sweep: _Sweep) -> None:
         """Do one thing about one session; whatever goes wrong with it stays with it.
@@ -165,14 +186,15 @@ class Timekeeper:
         """
         action: Action | None = None
         try:
-            held = await self._renewed(session, sweep, sweep.until)
+            sweep.held = sweep.until
+            await self._hold(session, sweep)
             for _ in range(STEPS):
                 loaded = await self._sessions.loader.load(session)
                 action = overdue(loaded.state, sweep.clock(), self._sessions.timeouts)
                 if action is None:
                     if await self._arm(session, loaded, sweep):
                         return
-                elif not await self._act(session, loaded, action, sweep, held):
+                elif not await self._act(session, loaded, action, sweep):
                     return
         except (NotFound, _LeaseLost):
             return  # erased, by this sweep or by somebody else; or somebody else is at it by now
@@ -182,7 +204,7 @@ class Timekeeper:
             words = scrub.mask(f"{type(error).__name__}: {error}")[:MAX_ERROR]
             await self._leave(session, sweep, action, words, None)
 
-    async def _act(self, session: SessionId, loaded: Loaded, action: Action, sweep: _Sweep, held: int) -> bool:
+    async def _act(self, session: SessionId, loaded: Loaded, action: Action, sweep: _Sweep) -> bool:
         """Do what is due; whether to look again, because somebody else wrote first or it is not due after all."""
         try:
             match action.due:
@@ -192,7 +214,7 @@ class Timekeeper:
                 case Due.COMPENSATE:
                     return await self._compensate(session, action, sweep)
                 case Due.END:
-                    return await self._end(session, action, sweep, held)
+                    return await self._end(session, action, sweep)
                 case Due.SUSPEND:
                     await self._move(session, loaded, action)
                     sweep.note(session, "suspended", action)
@@ -203,12 +225,11 @@ class Timekeeper:
     async def _move(self, session: SessionId, loaded: Loaded, action: Action) -> None:
         await self._lifecycle.move(session, action.move, action.reason, expected=loaded.state.version)
 
-    async def _end(self, session: SessionId, action: Action, sweep: _Sweep, held: int) -> bool:
+    async def _end(self, session: SessionId, action: Action, sweep: _Sweep) -> bool:
         """Clean up, then end it, unless it was given more time meanwhile."""
 
         async def alive() -> None:
-            nonlocal held
-            held = await self._renewed(session, sweep, held)
+            await self._hold(session, sweep)
 
         stuck = await self._cleanup.run(session, action.reason, alive=alive, give_up=sweep.give_up)
         if stuck is not None:
@@ -239,11 +260,11 @@ class Timekeeper:
         sweep.note(session, "waiting", action, error)
         begun = since if since is not None else action.since if action is not None else 0
         pause = min(max(SOON, self._sessions.ambient.now() - begun), LATE)
-        await self._store.arm(session, sweep.clock() + pause)
+        await self._put_off(session, sweep, pause)
 
     async def _arm(self, session: SessionId, loaded: Loaded, sweep: _Sweep) -> bool:
-        """Set the timer to what the state says; whether that still is the state afterwards, so that no append that
-        set it in between is overwritten by something older.
+        """Set the timer to what the state says; whether that still is the state: an append that sets it in between is
+        not overwritten by something older.
         """
         due = due_at(loaded.state, self._sessions.timeouts)
         head = await self._store.head(session)
@@ -251,10 +272,9 @@ class Timekeeper:
             return head is None
         if head.row.due_at == due:
             return True
-        await self._store.arm(session, due)
-        sweep.rearmed += 1
-        head = await self._store.head(session)
-        return head is None or head.row.digest == loaded.digest
+        armed = await self._store.arm(session, due, expected=loaded.digest)
+        sweep.rearmed += armed
+        return armed
 
     async def rearm(self, progress: Progress | None = None) -> int:
         """Look at every session and set its timer anew: after the deployment's defaults were changed, or a store of
@@ -280,12 +300,13 @@ class Timekeeper:
         except NotFound:
             return
 
-    async def renew(self, session: SessionId, *, ttl: float | None = None, until: int | None = None) -> Outcome:
-        """Let a session live until a moment, or for so many seconds from now, within its absolute limit.
+    async def renew(self, session: SessionId, *, ttl: float | None = None, until: int | None = None) -> int:
+        """Let a session live until a moment, or for so many seconds from now, within its absolute limit; the moment
+        that was granted.
 
         `NotOwner`, `BudgetExhausted`, `RenewalRefused` or `Terminal` when it may not.
         """
-        if (ttl is None) == (until is None) or (ttl is not None and not 0 < ttl <= LONGEST):
+        if (ttl is None) == (until is None) or (ttl is not None and not _is_length(ttl)):
             raise Invalid(f"renew for a time (ttl, in seconds) or until a moment, not {shown(ttl)} and {shown(until)}")
         for _ in range(STEPS):
             loaded = await self._sessions.loader.load(session)
@@ -302,7 +323,12 @@ class Timekeeper:
             )
             try:
                 command = do.Renew(expires_at=expires_at)
-                return await self._sessions.handle(session, command, expected=loaded.state.version)
+                await self._sessions.handle(session, command, expected=loaded.state.version)
             except VersionConflict:  # somebody wrote meanwhile: ask again
                 continue
+            return expires_at
         raise VersionConflict(f"session {session} kept changing under this renewal; try again", session=session)
+
+
+def _is_length(seconds: object) -> bool:
+    return type(seconds) in (int, float) and 0 < seconds <= LONGEST  # type: ignore[operator]  # a number by now

@@ -78,6 +78,10 @@ class Toolbox:
         fitting = [entry.tool for entry in self._all() if spec.name in entry.substitutes_for]
         return best([(tool.version, tool) for tool in fitting if tool.name == fitting[0].name], ANY)
 
+    def versions(self, name: str) -> tuple[str, ...]:
+        """Every version of a tool that is offered."""
+        return tuple(entry.tool.version for entry in self._all() if entry.tool.name == name)
+
     def authorize(self, tool: Tool, scope: Scope) -> Answer[bool]:
         """Whether the tool's own rule allows it here."""
         entry = self._entries.get((tool.name, tool.version))

@@ -5,7 +5,7 @@ import msgspec
 from perdure.core.errors import Invalid
 from perdure.services import manifests as files
 from perdure.services.backup import Backups
-from perdure.services.copies import Stages, Wiring, chains, unseen
+from perdure.services.copies import Stages, Wiring, chains, living, unseen
 from perdure.services.manifests import Verified
 from perdure.waiting import aside
 
@@ -39,18 +39,18 @@ class Upgrades:
         if found.format < engine.latest:
             if not skip_backup:
                 if backup is None and files.is_server(store):
-                    raise Invalid("name the file to back up to first, or skip the backup")
+                    raise Invalid("name the file to back up to first (--backup FILE), or skip the backup (--no-backup)")
                 target = backup or f"{files.absolute(store)}.format-{found.format}.backup"
                 copied = await Backups(self._wiring).back_up(store, target, overwrite=backup is None, stages=stages)
                 saved = copied.path
             await self._wiring.open_once(store)
         now = await aside(engine.facts)
-        reached, remarks = await chains(self._wiring, store, store, now, stages)
+        reached = await chains(self._wiring, living(engine.place, store, store), now, stages)
         return Upgraded(
             path=engine.place,
             found=found.format,
             format=now.format,
             backup=saved,
-            verified=reached,
-            remarks=remarks,
+            verified=reached.verified,
+            remarks=reached.remarks,
         )

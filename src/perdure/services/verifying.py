@@ -10,19 +10,21 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import Invalid, KeyMissing, NotFound, Tampered
+from perdure.core.errors import BundleMissing, Invalid, KeyMissing, NotFound, Shredded, Tampered
 from perdure.core.session import state as states
 from perdure.core.session.ids import SessionId
 from perdure.core.session.state import State
 from perdure.core.session.values import same
 from perdure.core.session.write import Checkpoint, restore
 from perdure.ports.blobs import KeepsBlobs
+from perdure.ports.heads import Vouched
 from perdure.ports.store import Head, Query, Row, Snapshot
 from perdure.projections.row import row_of
 from perdure.services.blobs import Blobs
 from perdure.services.exporting import Progress
+from perdure.services.heads import ACCEPT, HeadKeeper, absent, amiss
 from perdure.services.loading import opened
-from perdure.services.proving import RESTORE, Problem, Walk
+from perdure.services.proving import BUNDLE, ERASED, NEWEST_VAULT, RESTORE, Problem, Walk, shredded
 from perdure.services.sessions import Sessions
 
 ATTEMPTS: Final = 3
@@ -34,7 +36,10 @@ _REBUILD: Final = "the log is the truth: restore the checkpoint once, or drop it
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of one session. `pruned_to` is 0 unless a prefix was dropped; pruned events cannot be proven."""
+    """What was found of one session. `pruned_to` is 0 unless a prefix was dropped; pruned events cannot be proven.
+    `signed` is the version of its signed head, 0 when it has none yet, and None where the store is not sealed: then
+    nothing outside the store tells how far the log went.
+    """
 
     ok: bool
     session: SessionId
@@ -42,10 +47,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     redacted: int
     pruned_to: int
     problems: tuple[Problem, ...]
+    signed: int | None = None
 
 
 class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of all sessions; `damaged` has the reports that are not ok, `problems` what concerns them all."""
+    """What was found of all sessions; `damaged` has the reports that are not ok, `problems` what concerns them all.
+    `signed` tells how many have a signed head; None where the store is not sealed and there are none.
+    """
 
     ok: bool
     sessions: int
@@ -53,12 +61,14 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
     redacted: int
     problems: tuple[Problem, ...]
     damaged: tuple[Report, ...]
+    signed: int | None = None
 
 
 class Verifying:
-    """Looking for bytes that are not as they were written."""
+    """Looking for bytes that are not as they were written; with `heads`, also for what is not there any more."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, heads: HeadKeeper | None = None) -> None:
+        self._heads = heads if heads is not None and heads.kept else None
         self._log = sessions.log
         self._sessions = sessions
         self._store = sessions.store
@@ -69,20 +79,25 @@ class Verifying:
         report = None
         for _ in range(ATTEMPTS):
             try:
+                signed = None if self._heads is None else await self._heads.of(session)  # first: it may move meanwhile
                 head = await self._store.head(session) or await self._log.head(session)
-                report = await self._look(head)
+                report = await self._look(head, signed)
                 if report.ok and head.row.tenant != self._tenant:  # another tenant's indeed, not a row that was changed
                     await self._log.head(session)
                 if report.ok or await self._store.head(session) == head:
                     break
             except (Tampered, KeyMissing) as damage:
                 problem = Problem(place="row", what=damage.message, advice=RESTORE)
+                if isinstance(damage, Shredded) or await shredded(self._store, session):
+                    problem = Problem(place="key", what=ERASED, advice=NEWEST_VAULT)
+                elif isinstance(damage, BundleMissing):
+                    problem = Problem(place="log", what=damage.message, advice=BUNDLE)
                 report = Report(ok=False, session=session, events=0, redacted=0, pruned_to=0, problems=(problem,))
                 break
         assert report is not None
         return report
 
-    async def _look(self, head: Head) -> Report:
+    async def _look(self, head: Head, signed: Vouched | None) -> Report:
         row = head.row
         snapshots = [item for item in await self._store.snapshots(row.session) if item.version <= row.version]
         checkpoints = [item for item in await self._store.checkpoints(row.session) if item.version <= row.version]
@@ -93,7 +108,10 @@ class Verifying:
             walk.note(
                 "snapshot", head.anchor_version, head.anchor_version, "what the pruned log stands on is unreadable"
             )
+        walk.watched = 0 if signed is None else signed.version
         await walk.go()
+        if signed is not None:
+            _check_head(walk, head, signed)
         if walk.state is not None:
             _check_row(walk, row, row_of(walk.state, digest=row.digest, at=walk.at))
         await self._check_beyond(walk, row)
@@ -109,6 +127,7 @@ class Verifying:
             redacted=walk.redacted,
             pruned_to=head.anchor_version,
             problems=tuple(walk.problems),
+            signed=None if self._heads is None else walk.watched,
         )
 
     async def _start(self, head: Head) -> State | None:
@@ -153,7 +172,7 @@ class Verifying:
         """Check every session and every blob of the tenant, and what the engine says of itself."""
         problems: list[Problem] = []
         damaged: list[Report] = []
-        seen = events = redacted = 0
+        seen = events = redacted = signed = 0
         try:
             problems += _engine(await self._store.inspect())
             total = await self._store.count(Query(tenant=self._tenant))
@@ -165,11 +184,13 @@ class Verifying:
                     except NotFound:
                         continue
                     seen, events, redacted = seen + 1, events + report.events, redacted + report.redacted
+                    signed += bool(report.signed)
                     if not report.ok:
                         damaged.append(report)
                     if progress is not None:
                         progress(seen, max(seen, total))
                 after = (rows[-1].created_at, rows[-1].session)
+            problems += () if self._heads is None else [_lost(item) for item in await self._heads.lost()]
             if isinstance(self._store, KeepsBlobs):
                 problems += (await Blobs(self._sessions).verify()).problems
         except Tampered as damage:
@@ -181,6 +202,7 @@ class Verifying:
             redacted=redacted,
             problems=tuple(problems),
             damaged=tuple(damaged),
+            signed=None if self._heads is None else signed,
         )
 
 
@@ -193,6 +215,20 @@ def _engine(facts: dict[str, Any]) -> list[Problem]:
     if orphans:
         found.append(_store_problem(f"{orphans} records belong to no session"))
     return found
+
+
+def _lost(signed: Vouched) -> Problem:
+    """A session that has a signed head and is not there."""
+    return Problem(place="head", what=absent(signed), advice=ACCEPT)
+
+
+def _check_head(walk: Walk, head: Head, signed: Vouched) -> None:
+    """The log against what was signed of it, apart from the store."""
+    found = head.anchor_digest if signed.version == head.anchor_version else walk.passed
+    if found is None and walk.problems and head.row.version >= signed.version:
+        return  # the log is damaged there, as it says already
+    if what := amiss(signed, head, found):
+        walk.note("head", min(signed.version, head.row.version + 1), signed.version, what, ACCEPT)
 
 
 def _store_problem(what: str) -> Problem:

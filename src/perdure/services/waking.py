@@ -14,9 +14,9 @@ import msgspec
 from perdure.core.errors import CheckpointIntegrity, MemoryUnavailable, MoveRefused, Tampered, VersionConflict
 from perdure.core.session import commands as do
 from perdure.core.session import waking
+from perdure.core.session.answers import layer_of
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Phase
-from perdure.core.session.shown import told
 from perdure.core.session.state import State
 from perdure.core.session.tools import Tools
 from perdure.core.session.turns import TurnInterrupted
@@ -26,7 +26,7 @@ from perdure.core.session.woken import Check, Interrupted, Layers, SessionMemory
 from perdure.ports.waking import MemoryLayers, ToolRegistry
 from perdure.services.accounts import account_of
 from perdure.services.footing import Foundations, Ground
-from perdure.services.foreign import Late, asked
+from perdure.services.foreign import Late, asked, fault
 from perdure.services.lifecycle import Lifecycle
 from perdure.services.rebinding import held, rebound
 from perdure.services.rehydration import Rehydration
@@ -151,13 +151,13 @@ class Waking:
         loaded: dict[str, tuple[Any, ...]] = {}
         failed: dict[str, str] = {}
         for name in LOADED:
-            load = getattr(self.memory, name, None)
             try:
-                loaded[name] = () if load is None else tuple(await asked(load, scope, seconds=policy.deadline) or ())
+                load = getattr(self.memory, name, None)
+                loaded[name] = () if load is None else layer_of(await asked(load, scope, seconds=policy.deadline))
             except Late:
                 failed[name] = f"there was no answer within {policy.deadline:g} seconds"
             except Exception as error:  # a provider is foreign code: whatever it raises is its failure
-                failed[name] = told(error)
+                failed[name] = fault(error)
         if failed and policy.require_memory:
             why = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
             raise MemoryUnavailable(

@@ -8,7 +8,6 @@ HMAC-SHA256 over `id.timestamp.body`. Redirects are not followed: what answers i
 import base64
 import binascii
 import hmac
-from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -19,7 +18,7 @@ import msgspec
 from perdure.core.errors import DeliveryFailed, Invalid
 from perdure.core.session.shown import shown
 from perdure.ports.ambient import Ambient
-from perdure.waiting import aside
+from perdure.services.foreign import Late, asked
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -85,12 +84,13 @@ class Webhooks:
     def __init__(self, ambient: Ambient) -> None:
         self._ambient = ambient
 
-    async def deliver(self, hook: Webhook, delivery: str, body: bytes) -> int:
-        """Post the body until it is taken; how many attempts that took. `DeliveryFailed` when none was.
+    async def deliver(self, hook: Webhook, delivery: str, body: bytes, seconds: float | None = None) -> int:
+        """Post the body until it is taken; how many attempts that took. `DeliveryFailed` when none was, or none could
+        be within so many seconds.
 
         Every attempt carries the same id, so that the receiver can pass over what it has taken before.
         """
-        problem = ""
+        problem, until = "", None if seconds is None else self._ambient.now() + round(seconds * _MICROSECONDS)
         for attempt in range(1, ATTEMPTS + 1):
             timestamp = self._ambient.now() // _MICROSECONDS
             headers = {
@@ -100,16 +100,30 @@ class Webhooks:
                 "webhook-timestamp": str(timestamp),
                 "webhook-signature": signature(hook.secret, delivery, timestamp, body),
             }
-            status, problem = await aside(partial(post, hook.url, headers, body))
+            status, problem = await self._post(hook.url, headers, body, until)
             if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
                 return attempt
             if status and status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _WORTH_A_RETRY:
                 break
-            if attempt < ATTEMPTS:
-                await self._ambient.sleep(self._delay(attempt))
+            pause = self._delay(attempt)
+            if attempt == ATTEMPTS or (until is not None and self._left(until) <= pause):
+                break
+            await self._ambient.sleep(pause)
         raise DeliveryFailed(
             f"{hook.host} did not take the webhook: {problem}; it is sent again later", host=hook.host, problem=problem
         )
+
+    async def _post(self, url: str, headers: dict[str, str], body: bytes, until: int | None) -> tuple[int, str]:
+        """One attempt, on a thread that is left behind when there is no answer in time."""
+        seconds = TIMEOUT if until is None else min(TIMEOUT, self._left(until))
+        try:
+            found: tuple[int, str] = await asked(post, url, headers, body, seconds, seconds=seconds)
+        except Late:
+            return 0, f"no answer within {seconds:g} seconds"
+        return found
+
+    def _left(self, until: int) -> float:
+        return max(0.0, (until - self._ambient.now()) / _MICROSECONDS)
 
     def _delay(self, attempt: int) -> float:
         """Twice as long each time, and never for two senders the same."""
@@ -117,14 +131,14 @@ class Webhooks:
         return FIRST_DELAY * (1 << attempt - 1) * (0.5 + chance)
 
 
-def post(url: str, headers: dict[str, str], body: bytes) -> tuple[int, str]:
-    """One attempt: the status, 0 if there was no answer, and what was wrong. Blocks for a few seconds at most."""
+def post(url: str, headers: dict[str, str], body: bytes, seconds: float) -> tuple[int, str]:
+    """One attempt: the status, 0 if there was no answer, and what was wrong. So many seconds without a word end it."""
     from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import Request
 
     try:
-        with _opener().open(Request(url, body, headers, method="POST"), timeout=TIMEOUT) as answer:
+        with _opener().open(Request(url, body, headers, method="POST"), timeout=seconds) as answer:
             return answer.status, f"status {answer.status}"
     except HTTPError as refusal:
         with refusal:

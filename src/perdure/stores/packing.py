@@ -250,15 +250,15 @@ class PlaceWrapping:
     """`perdure.ports.store.Wrapping` for one place."""
 
     def __init__(self, seal: Seal, place: Place) -> None:
-        self._seal = seal
-        self._place = place
+        self.seal = seal
+        self.place = place
         self._sealed = is_sealed(seal, place)
 
     def wrap(self, kind: str, seq: int, bound: bytes, plain: bytes) -> bytes:
         """Sealed if the place has a salt."""
         if not self._sealed:
             return PLAIN + plain
-        return SEALED + self._seal.seal(self._place, kind, seq, bound, plain)
+        return SEALED + self.seal.seal(self.place, kind, seq, bound, plain)
 
     def unwrap(self, kind: str, seq: int, bound: bytes, wrapped: bytes) -> bytes:
         """The plain bytes, or `Damaged`."""
@@ -268,7 +268,7 @@ class PlaceWrapping:
             return wrapped[1:]
         if wrapped[:1] != SEALED:
             raise _bare(kind)
-        return self._seal.open(self._place, kind, seq, bound, wrapped[1:])
+        return self.seal.open(self.place, kind, seq, bound, wrapped[1:])
 
 
 def _bare(kind: str) -> Damaged:

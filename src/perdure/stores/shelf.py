@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from perdure.core.errors import Invalid, NotFound, VersionConflict
+from perdure.core.errors import NotFound
 from perdure.core.session.record import Record, both_redacted
 from perdure.core.session.refs import Use, in_bytes, in_record
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Commit, Head, Row, Run, Snapshot, Stored
 from perdure.stores.holding import Held, HeldRow, Holding
+from perdure.stores.refusals import refuse_beyond, stale
 
 
 class Shelf:
@@ -33,14 +34,9 @@ class Shelf:
     def admit(self, commit: Commit) -> None:
         """Refuse a commit that does not follow on what is here."""
         name, found = commit.row.session, self.head.row.version
-        stale = commit.expected_digest not in (None, self.head.row.digest)
-        if found != commit.expected or stale:
-            raise VersionConflict(
-                f"session {name} is at version {found}, not {commit.expected}; reload it and decide again",
-                session=name,
-                expected=commit.expected,
-                found=found,
-            )
+        other = commit.expected_digest not in (None, self.head.row.digest)
+        if found != commit.expected or other:
+            raise stale(name, commit.expected, found)
         for record in commit.rewrites:
             if not self._has(record):
                 raise NotFound(f"no record of {name} begins at {record.first}; rewrite its source", session=name)
@@ -106,8 +102,7 @@ class Shelf:
 
     def prune(self, upto: int, digest: bytes, snapshot: Snapshot) -> None:
         """Drop records up to a version. What came before it, here or elsewhere, is no longer part of the log."""
-        if not 0 < upto < self.head.row.version:
-            raise Invalid(f"{upto} is not before version {self.head.row.version}; prune to an earlier one", upto=upto)
+        refuse_beyond(upto, self.head.row.version)
         self.head = replace(self.head, segments=(), anchor_version=upto, anchor_digest=digest)
         self.records = [held for held in self.records if held.last > upto]
         self._snapshots = {at: kept for at, kept in self._snapshots.items() if at > upto}

@@ -1,8 +1,8 @@
 """Several stores as one: each session lives in the tier that its criticality and its cost choose.
 
-A session and its branches stay in one tier, since they share rows; an append over several sessions is atomic only
-within a tier, and refused across two. Invariant: a position of the feed holds one position for each tier, so whoever
-reads on from one misses nothing and sees nothing twice, in whichever tier it happens.
+A session and its branches stay in one tier, since they share rows, and so do the blobs they point to; an append over
+several sessions is atomic only within a tier, and refused across two. Invariant: a position of the feed holds one
+position for each tier, so whoever reads on from one misses nothing and sees nothing twice, whichever tier it is in.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -10,12 +10,14 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from perdure.core.errors import Refused, StoreClosed
+from perdure.core.errors import BlobMissing, Invalid, Refused, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId
 from perdure.core.session.write import Checkpoint
 from perdure.core.tiers import DEFAULT_COSTS, Cost, Tier, choose
 from perdure.ports.ambient import Ambient
+from perdure.ports.blobs import KeepsBlobs
+from perdure.ports.heads import Sealed
 from perdure.ports.store import (
     Change,
     Commit,
@@ -32,6 +34,7 @@ from perdure.ports.store import (
     Wrapping,
 )
 from perdure.stores.matching import place
+from perdure.stores.tiered_blobs import Pointed, TieredBlobs
 
 T = TypeVar("T")
 BITS: Final = 64
@@ -41,7 +44,11 @@ FEED_PAGE: Final = 256
 
 
 class TieredStore:
-    """A `Store` over one store per tier. What each method promises, the Protocol says."""
+    """A `Store` over one store per tier, with `blobs` if all of them keep some. What each method promises, the
+    Protocol says.
+    """
+
+    blobs: TieredBlobs
 
     def __init__(
         self,
@@ -53,6 +60,7 @@ class TieredStore:
     ) -> None:
         self._tiers = dict(sorted(tiers.items(), key=lambda item: -item[0].rank))
         self._stores = tuple(self._tiers.values())
+        self.seals = tuple(seal for store in self._stores if isinstance(store, Sealed) for seal in store.seals)
         # A tier that is gone with the process starts counting again: later than it ever counted before.
         self._began = [ambient.now() if tier is Tier.L0 else 0 for tier in self._tiers]
         self._costs = {tier: costs[tier] for tier in self._tiers}
@@ -62,6 +70,11 @@ class TieredStore:
         self._closed = False
         self.tiers = tuple(self._tiers)
         self.largest_position = (1 << BITS * len(self._stores)) - 1
+        self._blobs: TieredBlobs | None = None
+        if all(isinstance(store, KeepsBlobs) for store in self._stores):
+            usual = self._usual()
+            others = [store for store in self._stores if store is not usual]
+            self.blobs = self._blobs = TieredBlobs([usual, *others], self._at, ambient)
 
     # ── where a session lives ──
 
@@ -92,6 +105,13 @@ class TieredStore:
     def _choose(self, criticality: str | None) -> Store:
         return self._tiers[choose(criticality, self._costs, default=self._default)]
 
+    def _usual(self) -> Store:
+        """Where sessions go that say nothing of themselves, or would go if it were durable enough for them."""
+        try:
+            return self._choose(None)
+        except Invalid:
+            return self._stores[0]
+
     async def _target(self, commit: Commit) -> Store:
         if not commit.creates:
             return await self._at(commit.row.session)
@@ -112,10 +132,19 @@ class TieredStore:
                 sessions=tuple(commit.row.session for commit in commits),
             )
         store = homes[0] if homes else self._choose(None)
-        told = await store.append(commits)
+        try:
+            told = await store.append(commits)
+        except BlobMissing:
+            told = await self._append_with_blobs(commits, store)
         for commit in commits:
             self._settle(commit.row.session, store)
         return await self._position(store, told)
+
+    async def _append_with_blobs(self, commits: Sequence[Commit], store: Store) -> int:
+        """Append what points to blobs that another tier may have."""
+        if self._blobs is not None:
+            await self._blobs.fetch(commits, store)
+        return await store.append(commits)
 
     async def remembered(self, use: KeyUse) -> Remembered | None:
         if use.session is not None:
@@ -170,7 +199,13 @@ class TieredStore:
 
     async def bring(self, head: Head, records: Iterable[Stored], snapshot: Snapshot | None) -> None:
         store = await self._at(head.row.session)
-        await store.bring(head, records, snapshot)
+        if self._blobs is None:
+            await store.bring(head, records, snapshot)
+        else:
+            pointed = Pointed(records, snapshot)
+            async with self._blobs.lane:
+                await store.bring(head, pointed, snapshot)
+                await self._blobs.follow(head, pointed, store)
         self._settle(head.row.session, store)
 
     async def repoint(
@@ -188,8 +223,8 @@ class TieredStore:
         self._homes.pop(session, None)
         return gone
 
-    async def arm(self, session: SessionId, due_at: int | None) -> None:
-        await (await self._at(session)).arm(session, due_at)
+    async def arm(self, session: SessionId, due_at: int | None, *, expected: bytes) -> bool:
+        return await (await self._at(session)).arm(session, due_at, expected=expected)
 
     async def freeze(self, session: SessionId, cold: str, *, expected: bytes, anchor: int = 0) -> None:
         await (await self._at(session)).freeze(session, cold, expected=expected, anchor=anchor)

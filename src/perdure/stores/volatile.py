@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from perdure.core.errors import AlreadyExists, BranchRefused, NotFound, PruneRefused, StoreClosed
 from perdure.core.session import budget
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
@@ -38,7 +37,7 @@ from perdure.stores.feed import Feed
 from perdure.stores.holding import Holding
 from perdure.stores.matching import matches, place, speaks_of
 from perdure.stores.packing import Packing, PlaceWrapping
-from perdure.stores.refusals import moved_on, refuse_doubles
+from perdure.stores.refusals import closed, moved_on, not_erased, not_pruned, refuse_doubles, taken, unknown
 from perdure.stores.shelf import Shelf, head_of
 from perdure.stores.volatile_blobs import VolatileBlobs
 
@@ -56,6 +55,7 @@ class VolatileStore:
     def __init__(self, seal: Seal = CLEAR) -> None:
         seal.join(None)
         self._packing = Packing(seal)
+        self.seals = (seal,)
         self._lock = Lock()
         self._closed = False
         self._shelves: dict[SessionId, Shelf] = {}
@@ -70,13 +70,13 @@ class VolatileStore:
         """The lock, or `StoreClosed`."""
         with self._lock:
             if self._closed:
-                raise StoreClosed("the store is closed; open it again")
+                raise closed()
             yield
 
     def _shelf(self, session: SessionId) -> Shelf:
         found = self._shelves.get(session)
         if found is None:
-            raise NotFound(f"there is no session {session}; create it first", session=session)
+            raise unknown(session)
         return found
 
     def _holding(self, row: Row) -> Holding:
@@ -109,7 +109,7 @@ class VolatileStore:
             if not commit.creates:
                 self._shelf(name).admit(commit)
             elif name in self._shelves:
-                raise AlreadyExists(f"session {name} exists already; choose another id", session=name)
+                raise taken(name)
             after = commit.anchor[0] if commit.anchor is not None else 0
             for segment in commit.segments:
                 if segment.source not in arriving and self._shelf(segment.source).head.anchor_version > after:
@@ -205,7 +205,7 @@ class VolatileStore:
         name, brought = head.row.session, list(records)
         with self._open():
             if name in self._shelves:
-                raise AlreadyExists(f"session {name} exists already; choose another id", session=name)
+                raise taken(name)
             self._shelves[name] = shelf = Shelf(self._holding(head.row), head, brought)
             if snapshot is not None:
                 shelf.save(snapshot)
@@ -232,7 +232,7 @@ class VolatileStore:
         with self._open():
             shelf = self._shelf(session)
             if self._leaning_on(session):
-                raise PruneRefused(f"sessions share the log of {session}; give them their own copy first")
+                raise not_pruned(session)
             if expected is not None and (shelf.head.row.digest != expected or shelf.head.anchor_version >= upto):
                 raise moved_on(session)
             shelf.prune(upto, digest, snapshot)
@@ -242,12 +242,8 @@ class VolatileStore:
             shelf = self._shelves.get(session)
             if shelf is None:
                 return False
-            if others := tuple(shelf.head.row.session for shelf in self._leaning_on(session)):
-                raise BranchRefused(
-                    f"{len(others)} sessions share the log of {session}; give them their own copy first",
-                    session=session,
-                    dependents=others,
-                )
+            if self._leaning_on(session):
+                raise not_erased(session)
             doomed = [] if shelf.place.salt is None else [shelf.place.salt]
             self._packing.seal.condemn(doomed)
             del self._shelves[session]
@@ -328,10 +324,13 @@ class VolatileStore:
                 shelf.arm(until)
             return tuple(shelf.row() for shelf in due[:limit])
 
-    async def arm(self, session: SessionId, due_at: int | None) -> None:
+    async def arm(self, session: SessionId, due_at: int | None, *, expected: bytes) -> bool:
         with self._open():
-            if session in self._shelves:
-                self._shelves[session].arm(due_at)
+            shelf = self._shelves.get(session)
+            if shelf is None or shelf.head.row.digest != expected:
+                return False
+            shelf.arm(due_at)
+            return True
 
     async def dependents(self, session: SessionId) -> tuple[Head, ...]:
         with self._open():

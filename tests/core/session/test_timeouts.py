@@ -1,5 +1,6 @@
 """Time-outs: what is due, and when; and who may have more time."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,11 +23,15 @@ from perdure.core.session.state import State
 from perdure.core.session.steering import Feedback, FollowedUp, Steered
 from perdure.core.session.timeouts import (
     COMPENSATED,
+    FIELDS,
     FOREVER,
+    LATEST,
     OFF,
     SECOND,
     Due,
     admit,
+    admit_moment,
+    admit_names,
     deadlines,
     due_at,
     effective,
@@ -514,3 +519,33 @@ def test_notes_last_for_a_stay_and_through_the_end() -> None:
     book.do(do.CleanUp(step="flush", since=book.state.life.since))
     moved(book, "expire", "archive", each=1)
     assert book.state.life.cleanup["flush"].done
+
+
+# ── what somebody names ───────────────────────────────────────────────────────────────────────────
+
+START = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@given(st.integers() | st.floats() | st.booleans() | st.none() | st.text())
+def test_a_moment_lies_between_1970_and_9998(value: Any) -> None:
+    if type(value) is int and 0 <= value < LATEST:
+        assert admit_moment(value, "until") == value
+        assert 1970 <= (START + timedelta(microseconds=value)).year <= 9998
+    else:
+        with pytest.raises(Invalid, match="until is a moment"):
+            admit_moment(value, "until")
+
+
+def test_the_year_9999_begins_when_we_say() -> None:
+    assert START + timedelta(microseconds=LATEST) == datetime(9999, 1, 1, tzinfo=UTC)
+
+
+@given(st.dictionaries(st.sampled_from([*FIELDS, "idel", "", 5, None]), st.integers(), max_size=3))
+def test_a_time_out_nobody_knows_is_refused_by_name(given: Any) -> None:
+    unknown = [name for name in given if name not in FIELDS]
+    if not unknown:
+        admit_names(given)
+        return
+    with pytest.raises(Invalid, match="there are idle, absolute, max_active, grace, expiry, background") as refusal:
+        admit_names(given)
+    assert refusal.value.allowed == FIELDS

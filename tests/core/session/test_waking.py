@@ -14,6 +14,7 @@ from perdure.core.errors import (
     RequiredToolUnavailable,
     SessionIntegrity,
     ToolUnauthorized,
+    ToolUnbound,
     WakeRefused,
 )
 from perdure.core.session import commands as do
@@ -243,7 +244,13 @@ def test_too_few_tokens_are_refused_with_the_numbers(used: int, limit: int | Non
 
 offers = st.none() | st.builds(Tool, name=st.sampled_from(["search", "grep"]), version=st.just("1.0.0"))
 lookups = st.builds(
-    Lookup, tool=offers, allowed=st.booleans(), substitute=offers, substitute_allowed=st.booleans(), trouble=st.text()
+    Lookup,
+    tool=offers,
+    allowed=st.booleans(),
+    substitute=offers,
+    substitute_allowed=st.booleans(),
+    trouble=st.text(),
+    versions=st.sampled_from([(), ("0.9.0",), ("0.9.0", "2.0.0")]),
 )
 specs = st.builds(ToolSpec, name=st.just("search"), constraint=st.sampled_from(["", "^1"]), required=st.booleans())
 
@@ -278,8 +285,11 @@ def test_a_plan_binds_every_required_tool_or_is_refused(spec: ToolSpec, lookup: 
             assert bound.reason
         case ToolOutcome.DEGRADED:
             assert not spec.required
-            assert (bound.version, bound.substitute, bound.call) == (None, None, None)
+            assert (bound.version, bound.substitute, bool(bound.call)) == (None, None, False)
             assert bound.reason
+            with pytest.raises(ToolUnbound) as unbound:
+                bound.call()
+            assert (unbound.value.tool, unbound.value.reason) == (spec.name, bound.reason)
 
 
 def test_a_tool_that_may_not_be_used_is_not_replaced_behind_the_back_of_whoever_forbade_it() -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from perdure.edge.cli.app import perdure as command_line
 from perdure.edge.cli.lazy import LazyGroup
 from perdure.edge.cli.sessions import COMMANDS as SESSION_COMMANDS
 from tests.edge.cli.conftest import Run, Seeded
+from torture.process import environment
 
 
 def every_error() -> list[type[errors.PerdureError]]:
@@ -154,8 +157,51 @@ def test_a_usage_error_points_to_the_help_and_is_json_when_asked(run: Run) -> No
 
 def test_json_after_a_double_dash_is_a_word_like_any_other(run: Run) -> None:
     result = run("sessions", "show", "--", "--json")
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert result.stdout == ""
+
+
+CLOSED = """
+import os, sys
+os.close(int(sys.argv[1]))
+os.execv(sys.executable, [sys.executable, "-m", "perdure", *sys.argv[2:]])
+"""
+
+
+def without(number: int, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command line in a process that was started without one of its streams."""
+    return subprocess.run(
+        [sys.executable, "-c", CLOSED, str(number), *words],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a process is started otherwise there")
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_process_without_one_of_its_streams_writes_into_no_store(number: int, seeded: Seeded) -> None:
+    for words, code in ((["list"], 0), (["list", "--json"], 0), (["show", "zzz", "--json"], 3), (["recover"], 0)):
+        done = without(number, "sessions", *words, "--store", seeded.path)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    with perdure.open(seeded.path) as db:
+        assert db.verify().ok
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_output_that_nobody_takes_is_an_error_without_a_traceback(more: list[str], seeded: Seeded) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "perdure", "sessions", "list", *more, "--store", seeded.path],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (5, "error: No space left on device\n")
 
 
 READING = (["list"], ["show", "latest"], ["history", "latest"], ["tail", "--once"], ["diff", "latest"], ["verify"])

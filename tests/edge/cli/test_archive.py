@@ -46,13 +46,15 @@ def test_a_place_can_be_named_for_one_command(asked: Asked, ended: str, tmp_path
 def test_without_cold_storage_the_log_stays_and_that_is_said(run: Run, ended: str) -> None:
     result = run("archive", ended)
     assert result.exit_code == 0
-    assert "its log stays in the store" in result.stdout
+    assert result.stdout == f"archived {ended}; its log stays in the store (no cold storage)\n"
 
 
 def test_what_has_not_ended_is_refused(run: Run, seeded: Seeded, cold: Path) -> None:
     result = run("archive", seeded.sleeping, "--json")
     assert result.exit_code == 2
-    assert json.loads(result.stdout)["error"]["code"] == "move_refused"
+    error = json.loads(result.stdout)["error"]
+    assert (error["code"], error["fields"]["phase"]) == ("move_refused", "suspended")
+    assert f"session {seeded.sleeping} is suspended, and only what has ended is put away; end it" in error["message"]
     assert not cold.exists()
 
 
@@ -87,7 +89,45 @@ def test_a_missing_bundle_ends_with_five_and_its_name(run: Run, asked: Asked, en
     assert result.exit_code == 5
     assert where in result.stderr
     result = run("sessions", "history", ended, env={"PERDURE_COLD": ""})
-    assert "PERDURE_COLD" in result.stderr
+    assert "open the store with --cold (or PERDURE_COLD)" in result.stderr
+    for words in (("verify", ended), ("verify",)):
+        result = run("sessions", *words, "--json")
+        (problem,) = json.loads(result.stdout)["damaged"][0]["problems"]
+        assert (result.exit_code, problem["place"]) == (5, "log")
+        assert "bring the bundle back" in problem["advice"]
+
+
+def test_every_command_that_reads_sessions_can_be_told_where_the_archived_ones_are(
+    asked: Asked, run: Run, ended: str, tmp_path: Path
+) -> None:
+    cold = ("--cold", str(tmp_path / "named"))
+    asked("archive", ended, *cold)
+    for words in (
+        ("sessions", "show", ended),
+        ("sessions", "verify"),
+        ("sessions", "export", ended, "-o", str(tmp_path / "out.jsonl")),
+        ("sessions", "branch", ended),
+        ("sessions", "diff", ended),
+        ("sessions", "recover"),
+        ("blobs", "export", ended, str(tmp_path / "blobs")),
+        ("archive", "list", "--check"),
+        ("sweep",),
+    ):
+        result = run(*words, *cold)
+        assert result.exit_code == 0, (words, result.output)
+    assert len(run("sessions", "history", ended, "--json", *cold).stdout.splitlines()) == 1
+    assert asked("sessions", "erase", ended, "--yes", *cold)["erased"] == ended
+
+
+def test_bundles_cannot_be_looked_for_without_their_place(asked: Asked, run: Run, ended: str, tmp_path: Path) -> None:
+    assert asked("archive", "list", "--check")["missing"] == []
+    cold = str(tmp_path / "named")
+    asked("archive", ended, "--cold", cold)
+    result = run("archive", "list", "--check")
+    assert result.exit_code == 2
+    assert "name it with --cold or PERDURE_COLD" in result.stderr
+    assert "MISSING" not in result.output
+    assert asked("archive", "list", "--check", "--cold", cold)["missing"] == []
 
 
 def test_a_session_comes_back(run: Run, asked: Asked, ended: str, cold: Path) -> None:

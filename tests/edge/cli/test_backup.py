@@ -110,6 +110,18 @@ def test_a_damaged_backup_ends_with_five(run: Run, asked: Asked, target: str, th
     assert run("restore", f"{target}.nothing", there).exit_code == 5
 
 
+def test_a_session_erased_since_is_named(run: Run, asked: Asked, target: str, seeded: Seeded, tmp_path: Path) -> None:
+    asked("backup", target)
+    gone = asked("sessions", "list")["sessions"][0]["session"]
+    asked("sessions", "erase", gone, "--yes")
+    for suffix in (".master", ".keys"):
+        shutil.copy(f"{seeded.path}{suffix}", tmp_path / f"there.db{suffix}")
+    there = str(tmp_path / "there.db")
+    assert "unreadable because they were erased after this backup" in run("restore", target, there).stderr
+    done = asked("restore", target, there, "--overwrite")
+    assert (done["verified"], done["erased"], done["bereft"]) == ("full", [gone], [])
+
+
 def test_the_portable_form_goes_there_and_back(asked: Asked, run: Run, tmp_path: Path, there: str) -> None:
     stream = str(tmp_path / "store.perdure")
     assert asked("backup", stream, "--portable")["manifest"]["kind"] == "portable"
@@ -131,6 +143,11 @@ def test_an_old_store_is_upgraded_once(run: Run, asked: Asked, old: str) -> None
     assert done["backup"] == f"{old}.format-1.backup"
     result = run("upgrade", "--store", old)
     assert result.stdout == f"{old} has format {FORMAT} already; verified: full\n"
+
+
+def test_whoever_reads_an_old_store_is_pointed_to_the_upgrade(run: Run, old: str) -> None:
+    result = run("sessions", "list", "--store", old)
+    assert (result.exit_code, f"perdure upgrade --store {old}" in result.stderr) == (5, True)
 
 
 def test_an_upgrade_says_where_the_old_one_is(run: Run, old: str, tmp_path: Path) -> None:

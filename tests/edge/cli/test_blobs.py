@@ -53,6 +53,15 @@ def test_a_file_goes_in_and_comes_out(run: Run, file: Path, tmp_path: Path) -> N
     assert out.read_bytes() == CONTENT
 
 
+def test_a_file_that_is_there_is_written_over_only_when_told_to(run: Run, file: Path, tmp_path: Path) -> None:
+    uri, out = run("blobs", "put", str(file)).stdout.strip(), tmp_path / "mine.png"
+    out.write_bytes(b"mine")
+    result = run("blobs", "get", uri, "-o", str(out))
+    assert (result.exit_code, "--force" in result.stderr, out.read_bytes()) == (4, True, b"mine")
+    assert run("blobs", "get", uri, "-o", str(out), "--force").exit_code == 0
+    assert out.read_bytes() == CONTENT
+
+
 def test_a_pipe_goes_in_and_comes_out(run: Run, asked: Asked) -> None:
     result = run("blobs", "put", "-", "--name", "a.csv", "--json", input=CONTENT)
     blob = json.loads(result.stdout)["blob"]
@@ -111,8 +120,9 @@ def test_a_sessions_blobs_travel_in_a_folder(
 
 
 @pytest.mark.parametrize("word", ["", "xyz", "abc", "perdure:blob/", "s3://b/k", "0" * 65, "latest"])
-def test_a_word_that_names_no_blob_is_the_callers_mistake(run: Run, word: str) -> None:
-    assert run("blobs", "stat", word).exit_code == 2
+def test_a_word_that_names_no_blob_finds_none(run: Run, word: str) -> None:
+    result = run("blobs", "stat", word)
+    assert (result.exit_code, "names no blob" in result.stderr) == (3, True)
 
 
 def test_a_blob_that_is_not_there_is_not_found(run: Run, tmp_path: Path) -> None:

@@ -77,6 +77,35 @@ def test_forgetting_a_key_in_use_is_refused(asked: Asked, run: Run) -> None:
     assert run("keys", "forget", "nothing").exit_code == 3
 
 
+def test_a_key_is_forgotten_by_a_beginning_that_only_it_has(asked: Asked, run: Run) -> None:
+    (old,) = [master["id"] for master in asked("keys", "show")["masters"]]
+    asked("keys", "rotate")
+    assert run("keys", "forget", old[:3]).exit_code == 3, "too little to destroy a key by"
+    assert asked("keys", "forget", old[:6]) == {"forgotten": old}
+
+
+def test_a_vault_of_another_store_is_named_and_the_key_is_not_blamed(
+    asked: Asked, run: Run, seeded: Seeded, tmp_path: Path
+) -> None:
+    other = str(tmp_path / "other.db")
+    perdure.open(other).close()
+    before = Path(f"{other}.keys").read_bytes()
+    for words in (("sessions", "list"), ("keys", "show"), ("keys", "rotate"), ("keys", "check")):
+        result = run(*words, "--vault", f"{other}.keys")
+        assert (result.exit_code, "sealed with another vault" in result.stderr) == (5, True), result.output
+        assert "name its own with --vault or PERDURE_VAULT" in result.stderr
+    assert Path(f"{other}.keys").read_bytes() == before
+
+
+def test_keys_from_the_environment_are_taken_out_there(run: Run, seeded: Seeded) -> None:
+    kept = json.loads(Path(f"{seeded.path}.master").read_text())["keys"][0]
+    keys = f"{base64.b64encode(b'n' * 32).decode()},{kept['key']}"
+    result = run("keys", "rotate", env={"PERDURE_MASTER_KEY": keys})
+    assert result.exit_code == 0, result.output
+    assert f"nothing lies under {kept['id']} any more: take it out of $PERDURE_MASTER_KEY" in result.stdout
+    assert "keys forget" not in result.stdout
+
+
 def test_backup_copies_the_vault_and_says_what_is_missing(
     asked: Asked, run: Run, seeded: Seeded, tmp_path: Path
 ) -> None:
@@ -119,8 +148,9 @@ def test_a_store_in_the_clear_has_no_keys(run: Run, tmp_path: Path) -> None:
     perdure.open(path, seal=False).close()
     for command in ("show", "rotate", "check"):
         result = run("keys", command, "--store", path)
-        assert (result.exit_code, "not a sealed store" in result.stderr) == (2, True), command
-    assert run("keys", "show", "--store", str(tmp_path / "none.db")).exit_code == 2
+        assert (result.exit_code, "is not sealed" in result.stderr) == (2, True), command
+    result = run("keys", "show", "--store", str(tmp_path / "none.db"))
+    assert (result.exit_code, "there is no store" in result.stderr) == (5, True)
 
 
 def test_a_new_store_made_on_the_command_line_says_where_its_key_is(run: Run, seeded: Seeded, tmp_path: Path) -> None:
@@ -139,7 +169,7 @@ def test_keys_elsewhere_are_named_by_option_or_environment(run: Run, seeded: See
     key = str(tmp_path / "safe.master")
     os.rename(f"{seeded.path}.master", key)
     result = run("sessions", "list")
-    assert (result.exit_code, "PERDURE_KEY_FILE" in result.stderr) == (5, True)
+    assert (result.exit_code, "name another place with --key-file or PERDURE_KEY_FILE" in result.stderr) == (5, True)
     assert run("sessions", "list", "--key-file", key).exit_code == 0
     assert run("sessions", "list", env={"PERDURE_KEY_FILE": key}).exit_code == 0
     text = json.loads(Path(key).read_text())["keys"][0]["key"]

@@ -134,9 +134,9 @@ def test_a_beginning_that_several_ids_have_lists_them(run: Run, seeded: Seeded) 
     assert set(json.loads(result.stdout)["error"]["fields"]["candidates"]) == set(seeded[1:])
 
 
-@pytest.mark.parametrize(("name", "code"), [("ffff", 3), ("f" * 32, 3), ("what?", 2), ("", 2), ("lates", 2)])
-def test_a_word_that_names_no_session_is_said_so(name: str, code: int, run: Run) -> None:
-    assert run("sessions", "show", name).exit_code == code
+@pytest.mark.parametrize("name", ["ffff", "f" * 32, "what?", "", "lates", "zzz"])
+def test_a_word_that_names_no_session_finds_none(name: str, run: Run) -> None:
+    assert run("sessions", "show", name).exit_code == 3
 
 
 def test_hostile_text_is_shown_inert_and_spelled_in_ascii_json(run: Run, seeded: Seeded) -> None:

@@ -50,7 +50,11 @@ def test_importing_what_is_there_already_changes_nothing(run: Run, seeded: Seede
     file = str(tmp_path / "out.jsonl")
     run("sessions", "export", seeded.trip, "-o", file)
     before = digests(seeded.path, seeded.trip)
-    assert run("sessions", "import", file).exit_code == 0
+    result = run("sessions", "import", file)
+    assert result.exit_code == 0
+    assert f"{seeded.trip} is there already" in result.stdout
+    assert "imported" not in result.stdout
+    assert json.loads(run("sessions", "import", file, "--json").stdout)["existed"] is True
     assert digests(seeded.path, seeded.trip) == before
 
 

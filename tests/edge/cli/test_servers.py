@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import perdure
+from perdure import errors
 from perdure.edge.cli.app import perdure as command_line
 from tests.stores.postgres_server import Server, bare, server, shared
 
@@ -49,3 +50,36 @@ def test_a_database_without_a_store_stays_so_and_no_message_shows_a_password(ser
     found = CliRunner().invoke(command_line, ["doctor", "--store", unreachable])
     assert found.exit_code == 5
     assert "hunter2" not in found.output
+
+
+def test_a_database_that_does_not_exist_is_named_with_the_way_to_make_it(server: Server, tmp_path: Path) -> None:
+    found = CliRunner().invoke(command_line, ["sessions", "list", "--store", server.address("nowhere"), "--json"])
+    assert (found.exit_code, json.loads(found.stdout)["error"]["code"]) == (5, "not_a_store")
+    assert 'database "nowhere" does not exist' in found.stderr
+    assert "createdb nowhere" in found.stderr
+    with pytest.raises(errors.NotAStore, match="createdb nowhere"):
+        perdure.open(server.address("nowhere"), key=tmp_path / "k", vault=tmp_path / "v")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_role_that_does_not_exist_is_not_a_busy_server(server: Server) -> None:
+    stranger = server.address("postgres").replace("postgres@", "stranger@")
+    with pytest.raises(errors.WorldError, match="check user and password") as refusal:
+        perdure.open(stranger, seal=False)
+    assert type(refusal.value) is errors.WorldError
+
+
+def test_a_store_in_the_clear_has_no_keys_to_show(bare: str, tmp_path: Path) -> None:
+    perdure.open(bare, seal=False).close()
+    for more in ((), ("--key-file", str(tmp_path / "k"), "--vault", str(tmp_path / "v"))):
+        for command in ("show", "rotate", "check"):
+            found = CliRunner().invoke(command_line, ["keys", command, "--store", bare, *more])
+            assert (found.exit_code, "is not sealed" in found.stderr) == (2, True), found.output
+    found = CliRunner().invoke(command_line, ["keys", "show", "--store", bare, "--vault", bare])
+    assert (found.exit_code, "is not sealed" in found.stderr) == (2, True), found.output
+
+
+def test_one_in_the_clear_needs_nothing_named_to_be_opened_again(bare: str) -> None:
+    perdure.open(bare, seal=False).close()
+    with perdure.open(bare) as db:
+        assert db.create("again").info().title == "again"

@@ -109,6 +109,34 @@ def test_nonsense_is_refused(sweep: Callable[..., Result], words: tuple[str, ...
     assert result.stderr.startswith("error: ")
 
 
+@pytest.mark.parametrize("default", ["nonsense", "idel=5m", "=5m", "background=1", "idle", "idle=999999999w"])
+def test_a_default_that_is_none_is_a_typed_error_that_says_what_is_allowed(
+    sweep: Callable[..., Result], default: str
+) -> None:
+    result = sweep("--default", default, "--json")
+    assert result.exit_code == 2
+    error = json.loads(result.stdout)["error"]
+    assert error["code"] == "invalid"
+    assert "idle, absolute, max_active, grace, expiry" in error["message"]
+    assert "idle=30m" in error["message"]
+    assert error["fields"]["allowed"] == ["idle", "absolute", "max_active", "grace", "expiry"]
+
+
+def test_a_default_of_no_length_says_how_lengths_are_written(sweep: Callable[..., Result]) -> None:
+    result = sweep("--default", "idle=soon")
+    assert result.exit_code == 2
+    assert "90, 90s, 15m, 2h, 7d or 4w" in result.stderr
+
+
+def test_a_webhook_has_a_time_out(sweep: Callable[..., Result]) -> None:
+    secret = {"PERDURE_WEBHOOK_SECRET": "sixteen bytes, at least"}
+    words = ("--webhook", "notify=http://127.0.0.1:9/x", "--hook-timeout")
+    assert json.loads(sweep("--json", *words, "1s", env=secret).stdout)["waiting"] == 1
+    refused = sweep(*words, "0", env=secret)
+    assert refused.exit_code == 2
+    assert "timeout is a number of seconds above zero" in refused.stderr
+
+
 def test_a_missing_store_is_not_made(tmp_path: Path) -> None:
     result = CliRunner().invoke(command_line, ["sweep", "--store", str(tmp_path / "none.db")])
     assert result.exit_code == 5

@@ -69,3 +69,19 @@ def test_a_size_is_told_in_its_largest_unit(count: int, spelled: str) -> None:
 @pytest.mark.parametrize(("micros", "spelled"), [(0, "$0"), (5_000_000, "$5"), (500, "$0.0005"), (1_250_000, "$1.25")])
 def test_money_is_told_exactly(micros: int, spelled: str) -> None:
     assert text.dollars(micros) == spelled
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("name another place with key= or PERDURE_KEY_FILE", "name another place with --key-file or PERDURE_KEY_FILE"),
+        ("with vault= or x", "with --vault or x"),
+        ("name it with vault=", "name it with --vault"),
+        ("open it with cold= (or PERDURE_COLD)", "open it with --cold (or PERDURE_COLD)"),
+        ("open it without seal, key and vault, or export", "open it without --key-file and --vault, or export"),
+        ("or make it with seal=False, if", "or make it in a program, with seal=False, if"),
+        ("/safe/key=x and vault=y and monkey= stay", "/safe/key=x and vault=y and monkey= stay"),
+    ],
+)
+def test_messages_of_the_library_speak_of_options(said: str, shown: str) -> None:
+    assert text.as_options(said) == shown

@@ -35,10 +35,13 @@ LONGEST: Final = 10**10
 """Seconds; more than three centuries."""
 FOREVER: Final = (1 << 63) - 1
 """Microseconds that no store could keep: a deadline beyond is none."""
+LATEST: Final = 253_370_764_800 * SECOND
+"""Microseconds: the year 9999 begins. A moment that somebody names lies before it, so that it can always be shown."""
 COMPENSATED: Final = 300
 """Seconds that whoever ended a session has to run its compensations, before somebody else does."""
 OFF: Final = Timeouts()
 LIMITS: Final = ("idle", "absolute", "max_active", "grace", "expiry")
+FIELDS: Final = Timeouts.__struct_fields__
 SCRUBS: Final = ("pii", "credentials", "all")
 
 
@@ -86,8 +89,29 @@ def admit(config: Config | None) -> None:
         raise Invalid(f"scrub is one of {', '.join(SCRUBS)}, not {shown(config.scrub)}")
 
 
+def admit_names(given: object) -> None:
+    """Refuse a dict of time-outs that names one there is not: a misspelt limit is no limit, and must not pass for one.
+
+    What a log or an export holds is not asked: there, a newer version may have written what this one does not know.
+    """
+    for name in given if type(given) is dict else ():
+        if name not in FIELDS:
+            raise Invalid(
+                f"there is no time-out {shown(name)}; there are {', '.join(FIELDS)}", limit=shown(name), allowed=FIELDS
+            )
+
+
+def admit_moment(value: object, what: str) -> int:
+    """A moment in microseconds since 1970, before the year 9999, or `Invalid`."""
+    if type(value) is not int or not 0 <= value < LATEST:
+        raise Invalid(f"{what} is a moment from 1970 to 9998, in microseconds since 1970, not {shown(value)}")
+    return value
+
+
 def admit_limits(limits: Timeouts) -> None:
     """Refuse limits that are no length of time."""
+    if not isinstance(limits, Timeouts):
+        raise Invalid(f"timeouts are a dict or Timeouts of {', '.join(FIELDS)}, not {shown(limits)}")
     for name in LIMITS:
         value = getattr(limits, name)
         if value is not None and (type(value) is not int or not 0 <= value <= LONGEST):
@@ -190,14 +214,14 @@ def renewal(state: State, wanted: int, *, at: int, actor: str, account: Account,
     """Until when the session may live if it is renewed to `wanted` now: no longer than its absolute limit allows.
 
     `Terminal` when it has ended, `NotOwner` when somebody else asks, `BudgetExhausted` when nothing is left to work
-    with, `RenewalRefused` when its absolute limit has passed.
+    with, `RenewalRefused` when its absolute limit has passed, `Invalid` when `wanted` is no moment still to come.
     """
     if state.phase in TERMINAL:
         lifecycle.must_be_awake(state.life, state.session)
     owner = state.origin.owner
     if owner and actor != owner:
         raise NotOwner(f"only {owner!r} may renew session {state.session}; ask them to", session=state.session)
-    if wanted <= at:
+    if admit_moment(wanted, "the new expiry") <= at:
         raise Invalid("the new expiry lies in the past; choose a later one", expires_at=wanted)
     limit = effective(state, defaults).absolute
     last = _after(state.origin.created_at, limit) if limit else FOREVER

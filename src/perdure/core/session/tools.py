@@ -5,6 +5,7 @@ from typing import ClassVar
 import msgspec
 
 from perdure.core.errors import Invalid
+from perdure.core.session.constraints import constraint_of
 from perdure.core.session.event import Event, Payload
 
 
@@ -40,9 +41,13 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def admit(payload: ToolBound) -> None:
-    """Refuse a tool without a name."""
+    """Refuse a tool without a name, or with a constraint that nobody could look it up by."""
     if not payload.name:
         raise Invalid("a tool needs a name; set name=")
+    try:
+        constraint_of(payload.constraint)
+    except Invalid as wrong:
+        raise Invalid(f"tool {payload.name!s:.80}: {wrong.message}", tool=payload.name, **wrong.fields) from wrong
 
 
 def unbound(part: Tools) -> tuple[str, ...]:

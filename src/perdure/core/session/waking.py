@@ -25,8 +25,17 @@ from perdure.core.session.origin import Isolation
 from perdure.core.session.quality import Retrieval, Wanted
 from perdure.core.session.shown import shown
 from perdure.core.session.state import State
+from perdure.core.session.timeouts import LONGEST
 from perdure.core.session.tools import ToolBound, Tools
-from perdure.core.session.woken import BoundTool, Check, Evidence, EvidenceOutcome, TokenBudget, ToolOutcome
+from perdure.core.session.woken import (
+    BoundTool,
+    Check,
+    Evidence,
+    EvidenceOutcome,
+    TokenBudget,
+    ToolOutcome,
+    Uncallable,
+)
 
 SECOND: Final = 1_000_000
 CHECKS: Final = ("chain", "state", "turn", "tools", "budget", "children")
@@ -73,8 +82,8 @@ class WakePolicy(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid(f"half_lives is a dict of seconds by kind of source, not {shown(self.half_lives)}")
         times = {"half_life": self.half_life, "cache_ttl": self.cache_ttl, **self.half_lives}
         for name, seconds in (times if self.deadline is None else {**times, "deadline": self.deadline}).items():
-            if type(seconds) not in (int, float) or not 0 < seconds < float("inf"):
-                raise Invalid(f"{shown(name)} is a number of seconds above zero, not {shown(seconds)}")
+            if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST:
+                raise Invalid(f"{shown(name)} is a number of seconds above zero, up to {LONGEST}, not {shown(seconds)}")
         if type(self.excuse) is not tuple or any(name not in EXCUSABLE for name in self.excuse):
             raise Invalid(f"excuse is a tuple of the checks {', '.join(EXCUSABLE)}, not {self.excuse!r:.80}")
 
@@ -124,13 +133,16 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lookup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a registry said of one tool; `trouble` is what it raised, if it did."""
+    """What a registry said of one tool; `trouble` is what it did wrong, if anything. When it offered nothing,
+    `versions` are those there are.
+    """
 
     tool: Tool | None = None
     allowed: bool = False
     substitute: Tool | None = None
     substitute_allowed: bool = False
     trouble: str = ""
+    versions: tuple[str, ...] = ()
 
 
 def scope_of(state: State, actor: str) -> Scope:
@@ -177,18 +189,23 @@ def fresh_enough(found: Iterable[Found | None], source: str, now: int, policy: W
 def retrievals(evidence: Iterable[Evidence], wanted: Mapping[str, Wanted]) -> tuple[Retrieval, ...]:
     """The events that keep what was found, but for what the log holds already."""
     return tuple(
-        Retrieval(
-            id=item.id,
-            query=item.query,
-            source=item.source,
-            results=item.results,
-            keep=True,
-            required=item.required,
-            fetched_at=item.fetched_at,
-        )
+        retrieval_of(item.id, wanted[item.id], Found(results=item.results, fetched_at=item.fetched_at or 0))
         for item in evidence
         if item.outcome is EvidenceOutcome.RETRIEVED
         or (item.outcome is EvidenceOutcome.REUSED and wanted[item.id].answered != item.fetched_at)
+    )
+
+
+def retrieval_of(name: str, wanted: Wanted, found: Found) -> Retrieval:
+    """The event that keeps evidence."""
+    return Retrieval(
+        id=name,
+        query=wanted.query,
+        source=wanted.source,
+        results=found.results,
+        keep=True,
+        required=wanted.required,
+        fetched_at=found.fetched_at,
     )
 
 
@@ -224,15 +241,18 @@ def rebind(session: str, spec: ToolSpec, lookup: Lookup) -> BoundTool:
     trouble = f" ({lookup.trouble})" if lookup.trouble else ""
     wanted = f"{spec.name} {spec.constraint}".strip()
     if offer is None:
+        only = f", only {', '.join(lookup.versions)}" if lookup.versions else ""
         if spec.required:
             raise RequiredToolUnavailable(
-                f"tool {wanted} is not there{trouble}, and nothing substitutes for it; register it in the program "
-                "that wakes the session",
+                f"tool {wanted} is not there{only}{trouble}, and nothing substitutes for it; register it in the "
+                "program that wakes the session",
                 session=session,
                 tool=spec.name,
                 constraint=spec.constraint,
+                versions=lookup.versions,
             )
-        return _bound(spec, ToolOutcome.DEGRADED, reason=f"no version of it is there{trouble}")
+        none = "no version of it that will do is there" if only else "no version of it is there"
+        return _bound(spec, ToolOutcome.DEGRADED, reason=f"{none}{only}{trouble}")
     if not allowed:
         if spec.required:
             raise ToolUnauthorized(
@@ -258,8 +278,13 @@ def _bound(spec: ToolSpec, outcome: ToolOutcome, offer: Tool | None = None, reas
         version=None if offer is None else offer.version,
         substitute=offer.name if offer is not None and outcome is ToolOutcome.SUBSTITUTED else None,
         reason=reason,
-        call=None if offer is None else offer.call,
+        call=degraded(spec.name, reason) if offer is None else offer.call,
     )
+
+
+def degraded(name: str, reason: str) -> Uncallable:
+    """What stands in the place of a tool that the session goes on without."""
+    return Uncallable(tool=name, why=f"was degraded when the session woke ({reason}); go on without it", reason=reason)
 
 
 def bound_events(tools: Iterable[BoundTool]) -> tuple[ToolBound, ...]:

@@ -1,10 +1,11 @@
 """The report of a waking: what the session was restored from, and what was rebound, refreshed, loaded and degraded."""
 
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
+from perdure.core.errors import ToolUnbound
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Phase
 from perdure.core.session.turns import Unfinished
@@ -44,7 +45,7 @@ class EvidenceOutcome(Enum):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Wanted evidence as it stands now: what was found, when it was fetched, and how fresh that is, from 0 to 1.
 
-    What failed has no results: `reason` says why.
+    What failed has no results: `reason` says why. `remark` tells what else went wrong on the way to it.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     fetched_at: int | None = None
     freshness: float = 0.0
     reason: str = ""
+    remark: str = ""
 
 
 class TokenBudget(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +80,26 @@ class ToolOutcome(Enum):
     DEGRADED = "degraded"
 
 
+class Uncallable(msgspec.Struct, frozen=True, kw_only=True):
+    """Stands where the `call` of a tool would that cannot be called. It is false; calling it is a `ToolUnbound`."""
+
+    tool: str
+    why: str
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse, and say why."""
+        raise ToolUnbound(f"tool {self.tool} {self.why}", tool=self.tool, reason=self.reason)
+
+
 class BoundTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool the session needs and what it is bound to. `call` is what the registry holds for it, None if nothing.
 
-    A substituted one is bound to the tool `substitute`, whose version it has; a degraded one to nothing.
+    A substituted one is bound to the tool `substitute`, whose version it has. A degraded one is bound to nothing: its
+    `call` is false, and to call it is a `ToolUnbound` that says why.
     """
 
     name: str
@@ -186,5 +204,6 @@ class Woken(msgspec.Struct, frozen=True, kw_only=True):
                 found.append(f"tool {tool.name} is not bound: {tool.reason}")
         lost = [item for item in self.evidence if item.outcome is EvidenceOutcome.FAILED]
         found += [f"evidence {item.id} could not be had again: {item.reason}" for item in lost]
+        found += [f"evidence {item.id}: {item.remark}" for item in self.evidence if item.remark]
         found += [f"memory layer {name} could not be loaded: {why}" for name, why in self.memory.failed.items()]
         return (*found, *[f"check {check.name} was excused: {check.what}" for check in self.checks if not check.ok])

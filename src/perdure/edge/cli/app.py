@@ -36,6 +36,7 @@ class Root(LazyGroup):
     ) -> Any:
         """Run the arguments and exit. Output that the terminal's encoding lacks is escaped, not fatal."""
         given = list(sys.argv[1:] if args is None else args)
+        exits.open_what_is_closed()
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")

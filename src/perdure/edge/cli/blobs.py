@@ -1,12 +1,13 @@
 """`perdure blobs …`: content beside the log, in and out, listed and collected."""
 
+import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from perdure.core.errors import BlobMissing, Invalid
+from perdure.core.errors import AlreadyExists, BlobMissing, Invalid
 from perdure.core.session.refs import SCHEME
 from perdure.edge.cli import documents
 from perdure.edge.cli.lazy import LazyGroup
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from perdure.services.blobs import BlobInfo
 
 COMMANDS: Final = {
-    "put": ("blobs:put", "Keep a file; print what to point to it with."),
-    "get": ("blobs:get", "Write a blob to a file or to stdout."),
-    "stat": ("blobs:stat", "Show what is known of a blob."),
-    "list": ("blobs:list_blobs", "List the blobs there are."),
-    "collect": ("blobs:collect", "Drop what no session points to."),
+    "put": ("blobs:put", "Keep a file, and print the URI it is named by."),
+    "get": ("blobs:get", "Write a blob to a file, or to stdout."),
+    "stat": ("blobs:stat", "Show a blob's size, type, name and use."),
+    "list": ("blobs:list_blobs", "List blobs, newest first."),
+    "collect": ("blobs:collect", "Drop the blobs that no session points to."),
     "export": ("blobs:export", "Write a session's blobs into a folder."),
-    "import": ("blobs:import_folder", "Put the blobs of such a folder."),
+    "import": ("blobs:import_folder", "Take in a folder that export wrote."),
 }
 STDIO: Final = "-"
 _PIECE: Final = 1 << 18
@@ -38,9 +39,10 @@ _DIGITS: Final = re.compile("[0-9a-f]{4,64}")
 blobs = LazyGroup(
     "blobs",
     places=COMMANDS,
-    help="""Keep files beside the sessions that point to them.
+    help="""Keep files beside the sessions that point to them: images, documents, whatever is too large for the log.
 
-    A BLOB is named by its URI, by its SHA-256, or by any beginning of that which no other blob shares.
+    A BLOB is named by its URI (perdure:blob/…), by its SHA-256, or by at least four digits of that which no other blob
+    begins with.
     """,
 )
 
@@ -73,9 +75,13 @@ def put(file: str, store: str, as_json: bool, name: str | None, media_type: str 
 @store_option
 @json_option
 @click.option("-o", "--output", "file", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
-def get(blob: str, store: str, as_json: bool, file: str | None) -> None:
+@click.option("--force", is_flag=True, help="Write over the file if it is there.")
+def get(blob: str, store: str, as_json: bool, file: str | None, force: bool) -> None:
     """Write a blob's content, proven: to a file that is there whole or not at all, or to stdout as it comes."""
     from perdure.edge.cli import output
+
+    if file is not None and not force and os.path.lexists(file):
+        raise AlreadyExists(f"{one_line(file)} is there already; choose another name, or say --force", path=file)
 
     with opened(store, read_only=True) as db:
         uri = _uri(db, blob)
@@ -194,7 +200,7 @@ def export(session: str, folder: str, store: str, as_json: bool) -> None:
 @store_option
 @json_option
 def import_folder(folder: str, store: str, as_json: bool) -> None:
-    """Put what `blobs export` wrote; each file must still have the content that it is named for."""
+    """Take in what `blobs export` wrote. Each file must still have the content that it is named for."""
     from perdure.edge.cli import output
 
     with opened(store, read_only=False) as db, output.progress("importing") as progress:
@@ -209,7 +215,8 @@ def _uri(db: "Perdure", name: str) -> str:
     """The blob that a word names: its URI, its hash, or a beginning of the hash that only one blob has."""
     wanted = name.strip().lower().removeprefix(SCHEME)
     if not _DIGITS.fullmatch(wanted):
-        raise Invalid(f"{one_line(name, 80)!r} names no blob; give its URI, its SHA-256, or at least 4 digits of that")
+        what = f"{one_line(name, 80)!r} names no blob; give its URI, its SHA-256, or at least 4 digits of that"
+        raise BlobMissing(what, sha256=one_line(name, 80))
     if len(wanted) == 64:
         return SCHEME + wanted
     fitting = _beginning_with(db, wanted)

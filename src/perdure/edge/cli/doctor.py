@@ -5,7 +5,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -14,8 +14,11 @@ from click.core import ParameterSource
 from perdure.core.errors import PerdureError
 from perdure.edge.cli import documents, exits
 from perdure.edge.cli.opening import is_address, keys_given
-from perdure.edge.cli.options import json_option, store_option
-from perdure.edge.cli.text import counted, size
+from perdure.edge.cli.options import bare_store_option, json_option
+from perdure.edge.cli.text import as_options, counted, size
+
+if TYPE_CHECKING:
+    from perdure.services.heads import HeadsReport
 
 PACKAGES = ("msgspec", "apsw", "cryptography", "click", "rich")
 LITTLE_SPACE = 200_000_000
@@ -31,7 +34,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@store_option
+@bare_store_option
 @json_option
 def doctor(store: str, as_json: bool) -> None:
     """Check this machine and a store, and say what to do. Exit code 5 when something fails."""
@@ -151,9 +154,9 @@ def _store(path: str) -> Iterator[Finding]:
         return
     try:
         with perdure.open(path, read_only=True, **keys_given()) as db:
-            facts, waiting = db.inspect(), db.count(open_turn=True)
+            facts, waiting, heads = db.inspect(), db.count(open_turn=True), db.check_heads()
     except PerdureError as error:
-        yield Finding("fail", "store", error.message, "nothing was changed")
+        yield Finding("fail", "store", as_options(error.message), "nothing was changed")
         return
     place = facts["engine"] if is_address(path) else path
     yield Finding(
@@ -163,11 +166,25 @@ def _store(path: str) -> Iterator[Finding]:
         f"{counted(facts['records'], 'record')}, {size(facts['bytes'])}",
     )
     yield from _served(facts) if is_address(path) else _condition(facts)
+    yield _heads(heads)
     if waiting:
         advice = "if no process is at work on them, close them with perdure sessions recover"
         yield Finding("warn", "open turns", counted(waiting, "session"), advice)
     else:
         yield Finding("ok", "open turns", "none")
+
+
+def _heads(found: "HeadsReport") -> Finding:
+    """What was signed apart from the store, against what the store says."""
+    if not found.sealed:
+        return Finding(
+            "ok", "signed heads", "none, since the store is not sealed: a tail that is cut off does not show"
+        )
+    if not found.amiss:
+        return Finding("ok", "signed heads", f"{counted(found.signed, 'session')}, as far as was signed")
+    first = found.amiss[0]
+    what = f"{counted(len(found.amiss), 'session')} not as signed: {first.session}, {first.what}"
+    return Finding("fail", "signed heads", what, "see perdure sessions verify")
 
 
 _PLAIN = ("engine", "format", "sessions", "records", "bytes", "path", "read_only")

@@ -17,6 +17,7 @@ code   meaning
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import click
@@ -87,13 +88,19 @@ def _spelled(wrong: click.ClickException) -> str:
 def _report(message: str, code: int, name: str, fields: dict[str, Any], arguments: Sequence[str]) -> int:
     from perdure.edge.cli import documents, text
 
+    message = text.as_options(message)
     try:
         if wants_json(arguments):
             documents.emit_error(name, message, fields)
-            sys.stdout.flush()
-        click.echo(f"error: {text.one_line(message)}", err=True)
+        sys.stdout.flush()
     except BrokenPipeError:
         return _reader_left()
+    except OSError:  # stdout takes nothing, which may be the very error; stderr still may
+        _away(sys.stdout)
+    try:
+        click.echo(f"error: {text.one_line(message)}", err=True)
+    except OSError:  # nobody is told: the code has to do
+        _away(sys.stderr)
     return code
 
 
@@ -108,12 +115,28 @@ def _defect(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _reader_left() -> int:
-    """Nobody reads stdout any more: point it away, so that the interpreter's last flush cannot complain."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        pass  # not a real file, as in tests: then there is no last flush either
+    """Nobody reads stdout any more."""
+    _away(sys.stdout)
     return READER_LEFT
+
+
+def _away(stream: Any) -> None:
+    """Point a stream that takes nothing away, so that the interpreter's last flush cannot complain."""
+    with suppress(OSError, ValueError):  # not a real file, as in tests: then there is no last flush either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def open_what_is_closed() -> None:
+    """Give a process that was started without stdin, stdout or stderr an empty one. Else the first file that is opened
+    would take its number, and what is printed would go into a store.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end, as streams are
+            setattr(sys, name, stream)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from perdure.edge.cli import documents, exits
 from perdure.edge.cli.opening import keys_given
-from perdure.edge.cli.options import json_option, store_option
+from perdure.edge.cli.options import bare_store_option, cold_option, json_option
 from perdure.edge.cli.text import counted, day_and_time, moment, one_line
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _held(store: str) -> "Iterator[Keys]":
 
 
 @keys.command()
-@store_option
+@bare_store_option
 @json_option
 def show(store: str, as_json: bool) -> None:
     """Where key and vault are, which master keys there are, and how many salts lie under each."""
@@ -64,7 +64,7 @@ def _line(item: "Shown") -> tuple[str, ...]:
 
 @keys.command()
 @click.option("--resume", is_flag=True, help="Make no new key; only finish what was begun.")
-@store_option
+@bare_store_option
 @json_option
 def rotate(store: str, as_json: bool, resume: bool) -> None:
     """Make a new master key and bring every salt under it, while the store is in use.
@@ -75,13 +75,15 @@ def rotate(store: str, as_json: bool, resume: bool) -> None:
 
     with _held(store) as held, output.progress("rotating") as progress:
         done = held.rotate(resume=resume, progress=progress)
+        place, ours = held.masters.place, held.keeps_keys
         old = [item.id for item in held.show() if item.there and not item.current and not item.salts]
     if as_json:
         documents.emit({**msgspec.to_builtins(done), "forgettable": old})
     else:
         click.echo(f"{counted(done.wrapped, 'salt')} brought under the master key {done.master}; back it up now")
         for key in old:
-            click.echo(f"nothing lies under {key} any more: perdure keys forget {key}")
+            way = f"perdure keys forget {key}" if ours else f"take it out of {place}, in every process"
+            click.echo(f"nothing lies under {key} any more: {way}")
         if done.left:
             click.echo(
                 f"{counted(done.left, 'salt')} could not be opened and stay as they are; see keys show", err=True
@@ -92,21 +94,24 @@ def rotate(store: str, as_json: bool, resume: bool) -> None:
 
 @keys.command()
 @click.argument("key")
-@store_option
+@bare_store_option
 @json_option
 def forget(key: str, store: str, as_json: bool) -> None:
-    """Destroy an old master key, once no salt lies under it. Older copies of the vault cannot be opened then."""
+    """Destroy an old master key, once no salt lies under it. Older copies of the vault cannot be opened then.
+
+    KEY is its id, or a beginning of it that no other key shares.
+    """
     with _held(store) as held:
-        held.forget(key)
+        forgotten = held.forget(key)
     if as_json:
-        documents.emit({"forgotten": key})
+        documents.emit({"forgotten": forgotten})
     else:
-        click.echo(f"forgot {one_line(key)}")
+        click.echo(f"forgot {one_line(forgotten)}")
 
 
 @keys.command()
 @click.argument("destination", type=click.Path())
-@store_option
+@bare_store_option
 @json_option
 def backup(destination: str, store: str, as_json: bool) -> None:
     """Copy the vault as of one moment, while the store is in use. The master key is not in the copy."""
@@ -120,7 +125,7 @@ def backup(destination: str, store: str, as_json: bool) -> None:
 
 
 @keys.command()
-@store_option
+@bare_store_option
 @json_option
 def check(store: str, as_json: bool) -> None:
     """Whether every session's salt is there and opens its latest record. Exit code 5 when one does not."""
@@ -140,4 +145,31 @@ def check(store: str, as_json: bool) -> None:
         for trouble in found.troubles:
             output.labelled(console, trouble.session, trouble.what, style="bold red", width=40)
     if found.troubles:
+        click.get_current_context().exit(exits.WORLD)
+
+
+@keys.command()
+@click.option("--accept", metavar="REASON", help="Sign also what goes back: an older copy put back on purpose.")
+@bare_store_option
+@cold_option
+@json_option
+def sign(store: str, cold: str | None, as_json: bool, accept: str | None) -> None:
+    """Sign in the vault how far every session goes, so that a tail that is cut shows. Exit code 5 when one was."""
+    from perdure.core.errors import Refused
+    from perdure.edge.cli import output, staging
+    from perdure.waiting import drive
+
+    with output.progress("signing") as progress:
+        done = drive(staging.wiring(cold).sign(store, accept, progress))
+    if not done.sealed:
+        raise Refused("this is not a sealed store of today's format; there is nothing to sign with")
+    if as_json:
+        documents.emit({"ok": not done.refused, **msgspec.to_builtins(done)})
+    else:
+        console = output.screen()
+        said = f"  {counted(done.sessions, 'session')}, {counted(done.signed, 'head')} signed anew"
+        console.print(output.mark("fail" if done.refused else "ok").append(said, style="default"))
+        for item in done.refused:
+            output.labelled(console, item.session, item.what, style="bold red", width=40)
+    if done.refused:
         click.get_current_context().exit(exits.WORLD)

@@ -46,21 +46,23 @@ def export(session: str, store: str, as_json: bool, file: str | None) -> None:
 def import_file(file: str, store: str, as_json: bool) -> None:
     """Rebuild a session exactly from an export (- is stdin). Nothing is written unless every line fits.
 
-    The store is made if it is missing. A session that is there already, unchanged, is left alone.
+    The store is made if it is missing. A session that is there already, with the same history, is left alone.
     """
     from perdure.edge.cli import output
 
     fresh = not os.path.exists(store)
     try:
         with opened(store, read_only=False, create=True) as db, output.progress("importing") as progress:
-            made = db.import_jsonl(_stdin_lines() if file == STDIN else file, progress=progress)
-            row = documents.row(made.info())
+            report = db.import_report(_stdin_lines() if file == STDIN else file, progress=progress)
+            row = documents.row(db.session(report.session).info())
     except BaseException:
         if fresh and os.path.exists(store):
             os.unlink(store)  # the store was made for this import alone
         raise
     if as_json:
-        documents.emit({"session": row})
+        documents.emit({"session": row, "existed": report.existed})
+    elif report.existed:
+        click.echo(f"{row['session']} is there already, at version {row['version']}; nothing was changed")
     else:
         click.echo(f"imported {row['session']} at version {row['version']}")
 

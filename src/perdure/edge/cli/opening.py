@@ -32,7 +32,7 @@ def opened(path: str, *, read_only: bool, create: bool = False, **options: Any) 
         raise NotAStore(f"no store at {path}; name one with --store or PERDURE_STORE", path=path)
     if served and not create and not read_only:
         perdure.open(path, read_only=True, **keys_given()).close()  # a database without a store stays so
-    options.setdefault("cold", os.environ.get(COLD) or None)
+    options.setdefault("cold", cold_given())
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         db = perdure.open(path, read_only=read_only, **keys_given(), **options)
@@ -54,6 +54,13 @@ def keys_given() -> dict[str, Any]:
     return {"key": found.get("perdure.key_file"), "vault": found.get("perdure.vault")}
 
 
+def cold_given() -> str | None:
+    """What --cold says, else the environment."""
+    context = click.get_current_context(silent=True)
+    found: str | None = None if context is None else context.meta.get("perdure.cold")
+    return found or os.environ.get(COLD) or None
+
+
 def session_of(db: "Perdure", name: str) -> "Session":
     """The session that a word names: an id, a beginning that only one id has, or `latest`.
 
@@ -68,7 +75,7 @@ def session_of(db: "Perdure", name: str) -> "Session":
     if _WHOLE.fullmatch(wanted):
         return db.session(wanted)
     if not _BEGINNING.fullmatch(wanted):
-        raise Invalid(f"{name!r} names no session; give an id, a beginning of one, or {LATEST}", session=name)
+        raise NotFound(f"{name!r} names no session; give an id, a beginning of one, or {LATEST}", session=name)
     fitting = _beginning_with(db, wanted)
     if not fitting:
         raise NotFound(f"no session's id begins with {wanted}; see perdure sessions list", session=name)

@@ -17,7 +17,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_
 def keys_option(command: F) -> F:
     """`--key-file PATH` and `--vault PATH`: where the keys of a sealed store are."""
     for name, where in (
-        ("--vault", "The vault of a sealed store."),
+        ("--vault", "The vault of a sealed store: a file, or postgresql://…"),
         ("--key-file", "The master key of a sealed store."),
     ):
         command = click.option(
@@ -27,6 +27,13 @@ def keys_option(command: F) -> F:
 
 
 def store_option(command: F) -> F:
+    """`--store PATH`, and with it whatever it takes to read a session: the keys, and where archived ones lie."""
+    if not any(param.name == "cold" for param in getattr(command, "__click_params__", ())):
+        command = cold_option(command, expose_value=False, callback=_remember)
+    return bare_store_option(command)
+
+
+def bare_store_option(command: F) -> F:
     """`--store PATH`, else $PERDURE_STORE, else ./perdure.db; and where the keys of a sealed one are."""
     command = keys_option(command)
     return click.option(
@@ -36,7 +43,7 @@ def store_option(command: F) -> F:
         show_default=True,
         show_envvar=True,
         metavar="PATH",
-        help="The store file.",
+        help="The store: a file, or postgresql://…",
     )(command)
 
 
@@ -46,7 +53,7 @@ def _remember(ctx: click.Context, option: click.Parameter, value: str | None) ->
         ctx.meta[f"perdure.{option.name}"] = value
 
 
-def cold_option(command: F) -> F:
+def cold_option(command: F, **how: Any) -> F:
     """`--cold PLACE`, else $PERDURE_COLD, else none."""
     return click.option(
         "--cold",
@@ -54,6 +61,7 @@ def cold_option(command: F) -> F:
         show_envvar=True,
         metavar="PLACE",
         help="Where archived sessions lie: a folder, or s3://bucket/prefix.",
+        **how,
     )(command)
 
 

@@ -22,7 +22,8 @@ def restore(
     """Bring a store back from BACKUP to TARGET, checked against its manifest and its chains before it gets its name.
 
     An interrupted restore leaves TARGET.partial, with which the next run goes on. BACKUP may lie where nothing can be
-    written. A sealed store needs its keys, beside TARGET or where --key-file and --vault say.
+    written. A sealed store needs its keys, beside TARGET or where --key-file and --vault say. Sessions that were erased
+    after the backup are unreadable in it, and named.
     """
     from perdure.edge.cli import staging
     from perdure.services.restore import Restores
@@ -41,6 +42,8 @@ def restore(
                 "restored": done.done,
                 "verified": done.verified,
                 "replaced": done.replaced,
+                "erased": list(done.erased),
+                "bereft": list(done.bereft),
                 "manifest": staging.manifest(done.manifest),
                 "remarks": list(done.remarks),
             }

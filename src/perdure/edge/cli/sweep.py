@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from perdure.core.errors import Invalid
+from perdure.core.session.shown import shown
+from perdure.core.session.timeouts import LIMITS, LONGEST
 from perdure.edge.cli import documents, exits
 from perdure.edge.cli.opening import opened
 from perdure.edge.cli.options import cold_option, json_option, store_option
@@ -29,11 +32,17 @@ def duration(value: str) -> float:
 
 
 def limit(value: str) -> tuple[str, int]:
-    """`idle=30m`: a default time-out."""
-    name, sign, length = value.partition("=")
-    if not sign:
-        raise click.BadParameter(f"{value!r} is not a limit and a length of time; write idle=30m")
-    return name, round(duration(length))
+    """`idle=30m`: a default time-out, or `Invalid` naming those there are."""
+    name, _, length = value.partition("=")
+    seconds = duration(length) if name in LIMITS and length else LONGEST + 1
+    if seconds > LONGEST:
+        raise Invalid(
+            f"--default {shown(value)} is not a limit and a length of time, up to {LONGEST} seconds; the limits are "
+            f"{', '.join(LIMITS)}: write idle=30m",
+            default=value,
+            allowed=LIMITS,
+        )
+    return name, round(seconds)
 
 
 def target(value: str) -> tuple[str, str]:
@@ -47,7 +56,7 @@ def target(value: str) -> tuple[str, str]:
 @click.command()
 @store_option
 @json_option
-@click.option("--once", is_flag=True, help="Sweep once; so it is without --every.")
+@click.option("--once", is_flag=True, help="Sweep once; the default.")
 @click.option("--every", type=duration, metavar="TIME", help="Sweep again after so long, until stopped: 60, 5m, 1h.")
 @click.option("--limit", "most", type=click.IntRange(1), default=1000, show_default=True, help="Sessions in a sweep.")
 @click.option(
@@ -56,7 +65,7 @@ def target(value: str) -> tuple[str, str]:
     default="5m",
     show_default=True,
     metavar="TIME",
-    help="For how long a session is this sweeper's.",
+    help="How long no other sweeper is handed a session of this one.",
 )
 @click.option(
     "--give-up",
@@ -64,7 +73,7 @@ def target(value: str) -> tuple[str, str]:
     default="1d",
     show_default=True,
     metavar="TIME",
-    help="When a failing hook is left behind.",
+    help="How long a failing hook is tried before it is left behind.",
 )
 @click.option(
     "--default",
@@ -80,25 +89,33 @@ def target(value: str) -> tuple[str, str]:
     multiple=True,
     type=target,
     metavar="STEP=URL",
-    help="Post a signed word in a step of the clean-up.",
+    help="Post a signed message in a step of the clean-up: notify=https://…",
+)
+@click.option(
+    "--hook-timeout",
+    type=duration,
+    default="2m",
+    show_default=True,
+    metavar="TIME",
+    help="For how long a webhook is tried in one sweep.",
 )
 @click.option(
     "--secret-file",
     type=click.Path(exists=True, dir_okay=False),
-    help="Holds the webhooks' secret; else $PERDURE_WEBHOOK_SECRET does.",
+    help="Holds the webhooks' secret, of at least 16 bytes; else $PERDURE_WEBHOOK_SECRET does.",
 )
 @cold_option
 @click.option("--rearm", is_flag=True, help="First set every timer anew, as after a change of the defaults.")
 def sweep(store: str, cold: str | None, as_json: bool, **words: Any) -> None:
     """Suspend, clean up and end, or erase the sessions whose time has come. Exit code 5 when one is left waiting.
 
-    Any number of these may run on one store. What costs is the number of sessions that are due, not of sessions.
+    Any number of these may run on one store. A sweep costs what the sessions cost that are due, however many there are.
     """
     if words["once"] and words["every"] is not None:
         raise click.UsageError("sweep --once or --every TIME, not both")
     with opened(store, read_only=False, cold=cold, timeouts=dict(words["defaults"]) or None) as db:
         for step, url in words["webhooks"]:
-            db.webhook(step, url, _secret(words["secret_file"]))
+            db.webhook(step, url, _secret(words["secret_file"]), timeout=words["hook_timeout"])
         if words["rearm"]:
             _rearm(db)
         if words["every"] is None:

@@ -14,6 +14,16 @@ _UNSAFE: Final = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _SPACE: Final = re.compile(r"\s+")
+_PARAMETERS: Final = {
+    "without seal, key and vault": "without --key-file and --vault",
+    "without seal=False": "in a program, without seal=False",
+    "make it with seal=False": "make it in a program, with seal=False",
+    "key=": "--key-file",
+    "vault=": "--vault",
+    "cold=": "--cold",
+}
+"""What the library's messages say, and what it is called here."""
+_PARAMETER: Final = re.compile(rf"(?<![^ (])(?:{'|'.join(map(re.escape, _PARAMETERS))})(?![^ ,;:.)])")
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -39,6 +49,13 @@ def one_line(text: str, width: int | None = None) -> str:
     if width is not None and len(line) > width:
         return line[: max(0, width - 1)] + "…"
     return line
+
+
+def as_options(message: str) -> str:
+    """A message of the library in the words of the command line: `vault=` is `--vault` here. What is part of a path or
+    a value stays as it is.
+    """
+    return _PARAMETER.sub(lambda found: _PARAMETERS[found.group()], message)
 
 
 def moment(micros: int) -> str:

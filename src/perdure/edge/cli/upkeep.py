@@ -8,10 +8,11 @@ import msgspec
 from perdure.edge.cli import documents, exits
 from perdure.edge.cli.opening import opened, session_of
 from perdure.edge.cli.options import json_option, store_option
-from perdure.edge.cli.text import counted, one_line
+from perdure.edge.cli.text import as_options, counted, one_line
 
 if TYPE_CHECKING:
     from perdure import Session
+    from perdure.services.proving import Problem
     from perdure.services.verifying import Report, StoreReport
 
 
@@ -60,6 +61,7 @@ def verify(session: str | None, store: str, as_json: bool) -> None:
         if session is not None:
             report = session_of(db, session).verify()
             found = _document(report, 1, (), () if report.ok else (report,))
+            found["signed"] = None if report.signed is None else int(report.signed > 0)
         else:
             with output.progress("verifying") as progress:
                 whole = db.verify(progress)
@@ -78,9 +80,15 @@ def _document(report: "Report | StoreReport", sessions: int, problems: Any, dama
         "sessions": sessions,
         "events": report.events,
         "redacted": report.redacted,
-        "problems": [msgspec.to_builtins(problem) for problem in problems],
-        "damaged": [msgspec.to_builtins(item) for item in damaged],
+        "signed": report.signed,
+        "problems": [_problem(item) for item in problems],
+        "damaged": [{**msgspec.to_builtins(item), "problems": list(map(_problem, item.problems))} for item in damaged],
     }
+
+
+def _problem(problem: "Problem") -> dict[str, Any]:
+    said = {"what": as_options(problem.what), "advice": as_options(problem.advice)}
+    return {**msgspec.to_builtins(problem), **said}
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -89,7 +97,9 @@ def _show(found: dict[str, Any]) -> None:
     console = output.screen()
     seen = f"{counted(found['sessions'], 'session')}, {counted(found['events'], 'event')}"
     redacted = f", {found['redacted']} redacted" if found["redacted"] else ""
-    console.print(output.mark("ok" if found["ok"] else "fail").append(f"  {seen}{redacted}", style="default"))
+    signed = "no signed heads: not sealed" if found["signed"] is None else counted(found["signed"], "signed head")
+    said = f"  {seen}{redacted}, {signed}"
+    console.print(output.mark("ok" if found["ok"] else "fail").append(said, style="default"))
     for problem in found["problems"]:
         _show_problem(console, problem)
     for damaged in found["damaged"]:

@@ -8,8 +8,10 @@ whole address is used for every connection, so that libpq finds the host that ca
 """
 
 import os
+import re
 from threading import Lock
 from typing import Any, Final
+from weakref import WeakSet
 
 import psycopg
 from psycopg import adapt, conninfo, pq
@@ -26,6 +28,7 @@ from perdure.core.errors import (
     StoreBusy,
     StoreClosed,
     StorePoisoned,
+    WorldError,
 )
 from perdure.stores.postgres.sql import QUERIES as Q
 
@@ -52,6 +55,8 @@ _OF_ALL: Final = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.ReadOnlySqlTransaction,
 )
+_NO_DATABASE: Final = re.compile('database "(.*?)" does not exist')
+_STARTING: Final = ("starting up", "not yet accepting connections", "in recovery mode")
 _HOPELESS: Final = ("authentication failed", "no pg_hba.conf entry", "does not exist", "no password supplied")
 
 
@@ -93,13 +98,15 @@ def _shown(given: dict[str, str]) -> str:
 
 
 class Connections:
-    """Makes connections, and remembers the open ones so that a forked child can let go of them."""
+    """Makes connections, and remembers the open ones so that a forked child can let go of them. It does not keep them:
+    one that an interrupt took from whoever asked for it goes by itself.
+    """
 
     def __init__(self, address: Address, *, read_only: bool) -> None:
         self.address = address
         self._read_only = read_only
         self._adapters = _adapters()
-        self._open: set[Connection] = set()
+        self._open: WeakSet[Connection] = WeakSet()
         self._lock = Lock()
         self.prepares = True
         """Whether statements are prepared; not behind a pooler that hands each transaction to another session."""
@@ -113,9 +120,9 @@ class Connections:
             cursor_factory=psycopg.RawCursor,
             prepare_threshold=5 if self.prepares else None,
         )
-        with self._lock:
-            self._open.add(connection)
         try:
+            with self._lock:
+                self._open.add(connection)
             self._settle_in(connection)
         except BaseException:
             self.drop(connection)
@@ -138,9 +145,9 @@ class Connections:
 
     def drop(self, connection: Connection) -> None:
         """Close a connection, in whatever state it is."""
+        connection.close()
         with self._lock:
             self._open.discard(connection)
-        connection.close()
 
     def leave_behind(self) -> None:
         """In a forked child: the parent goes on using these, so nothing is sent over them, not even a farewell. Only
@@ -153,7 +160,7 @@ class Connections:
                 os.dup2(nowhere, connection.pgconn.socket, inheritable=False)
             _LEFT_BEHIND.append(connection)
         os.close(nowhere)
-        self._open = set()
+        self._open = WeakSet()
         self._lock = Lock()
 
 
@@ -199,6 +206,11 @@ def forbids_preparing(error: psycopg.Error) -> bool:
     return error.sqlstate in _UNPREPARED
 
 
+def is_starting(error: psycopg.Error) -> bool:
+    """Whether the server is there, and not ready yet: it starts, or recovers from a crash."""
+    return error.sqlstate == "57P03" or any(word in str(error) for word in _STARTING)
+
+
 def is_hopeless(error: psycopg.Error) -> bool:
     """Whether a connection was refused for a reason that waiting does not change."""
     return any(reason in str(error) for reason in _HOPELESS)
@@ -236,4 +248,9 @@ def unreachable(shown: str, reason: str) -> PerdureError:
     reason = " ".join(reason.split())
     if "is read-only" in reason or "in hot standby" in reason:
         return ReadOnly(f"{shown} can only be read: {reason}; give the address of the primary", store=shown)
+    if (absent := _NO_DATABASE.search(reason)) is not None:
+        name = absent[1]
+        return NotAStore(f'the database "{name}" does not exist at {shown}; create it: createdb {name}', store=shown)
+    if any(word in reason for word in _HOPELESS):
+        return WorldError(f"{shown} does not let this role in: {reason}; check user and password", store=shown)
     return StoreBusy(f"{shown} cannot be reached: {reason}; start it or check the address, and try again", store=shown)

@@ -19,8 +19,8 @@ from perdure.stores.postgres.connection import HOLD_SECONDS
 from perdure.stores.postgres.sql import QUERIES as Q
 from perdure.stores.postgres.texts import kept, told
 from perdure.stores.postgres.writer import Transaction
-from perdure.stores.postgres.writes import cache, insert_segments, keep_position, known, place_of, taken
-from perdure.stores.refusals import moved_on
+from perdure.stores.postgres.writes import cache, insert_segments, keep_position, known, place_of
+from perdure.stores.refusals import moved_on, taken
 
 _TYPES: Final = ("int8", "int8", "int8", "int8", "bytea", "bytea", "bool")
 _STAGE: Final = 1 << 32
@@ -36,9 +36,9 @@ def claim(tx: Transaction, tenant: str | None, now: int, until: int, limit: int)
     return [SessionId(text(session)) for _, session in sorted(found)]
 
 
-def arm(tx: Transaction, session: SessionId, due_at: int | None) -> None:
-    """When something is due."""
-    tx.execute(Q["arm"], (session, due_at))
+def arm(tx: Transaction, session: SessionId, due_at: int | None, expected: bytes) -> bool:
+    """When something is due, unless the log has gone on."""
+    return tx.execute(Q["arm"], (session, due_at, expected)).fetchone() is not None
 
 
 def freeze(tx: Transaction, session: SessionId, cold: str, expected: bytes, anchor: int) -> None:

@@ -6,11 +6,13 @@ import psycopg
 
 from perdure.core.errors import PerdureError, StoreBusy
 from perdure.ports.ambient import Ambient
-from perdure.stores.postgres.connection import CONNECT_SECONDS, translate, unreachable
+from perdure.stores.postgres.connection import CONNECT_SECONDS, is_starting, translate, unreachable
 from perdure.waiting import Ticket
 
 FIRST_WAIT: Final = 0.025
 LONGEST_WAIT: Final = 1.0
+STARTING_SECONDS: Final = 60.0
+"""How long a server is waited for that says it is on its way, however little patience there is with one that is not."""
 
 
 class Patience:
@@ -21,11 +23,14 @@ class Patience:
     def __init__(self, seconds: float, ambient: Ambient, ending: Ticket[None]) -> None:
         self._left = seconds
         self._next = 0.0
+        self._starting = False
         self._ambient = ambient
         self._ending = ending
 
     def lasts(self, error: psycopg.Error) -> bool:
         """Wait for a moment on this thread; False when enough was waited, and nothing changed."""
+        if is_starting(error) and not self._starting:
+            self._starting, self._left = True, max(self._left, STARTING_SECONDS)
         if self._left <= 0 or self._ending.done:
             return False
         wait = min(self._next * (1 + self._ambient.random(1)[0] / 256), self._left)

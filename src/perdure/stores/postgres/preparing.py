@@ -54,7 +54,8 @@ def check(connection: Connection, shown: str, join: Joins = CLEAR.join) -> None:
         raise NotAStore(f"{shown} has no perdure store; open it writable once to create it", store=shown)
     if found < FORMAT:
         raise ReadOnly(
-            f"{shown} has format {found}, this perdure reads {FORMAT}; open it writable once to bring it there",
+            f"{shown} has format {found}, this perdure reads {FORMAT}; bring it there with perdure upgrade --store and "
+            "its address, which backs it up first, or by opening it writable once",
             store=shown,
             found=found,
         )

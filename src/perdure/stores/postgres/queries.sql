@@ -230,7 +230,7 @@ WITH taken AS (
 UPDATE perdure.session AS s SET due_at = $3 FROM taken WHERE s.no = taken.no RETURNING taken.due_at, s.session_id
 
 -- name: arm
-UPDATE perdure.session SET due_at = $2 WHERE session_id = $1
+UPDATE perdure.session SET due_at = $2 WHERE session_id = $1 AND digest = $3 RETURNING no
 
 -- name: freeze
 UPDATE perdure.session SET cold = $1 WHERE no = $2 AND digest = $3 AND anchor_version = $4 RETURNING no

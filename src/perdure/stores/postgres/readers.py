@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 
-from perdure.core.errors import PerdureError, StoreClosed
+from perdure.core.errors import PerdureError
 from perdure.ports.ambient import Ambient
 from perdure.stores.postgres.connection import (
     Connection,
@@ -28,6 +28,7 @@ from perdure.stores.postgres.connection import (
 )
 from perdure.stores.postgres.patience import Patience, failure
 from perdure.stores.postgres.sql import Asks
+from perdure.stores.refusals import closed
 from perdure.waiting import Ticket, blocking
 
 T = TypeVar("T")
@@ -99,7 +100,7 @@ class Readers:
         patience = Patience(self.seconds, self._ambient, self._ending)
         while True:
             if self._ending.done:
-                raise StoreClosed("the store is closed; open it again")
+                raise closed()
             connection: Connection | None = None
             try:
                 connection = self._borrow() if again else self._connections.connect()

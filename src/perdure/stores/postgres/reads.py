@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from perdure.core.errors import Shredded, Tampered
-from perdure.core.session.ids import SessionId, text
+from perdure.core.session.ids import SessionId
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
-from perdure.ports.store import Change, Head, Run, Snapshot, Stored
+from perdure.ports.store import Change, Head, Run, Snapshot
+from perdure.stores.columns import spelled, stored_from
 from perdure.stores.packing import Packing
 from perdure.stores.postgres.preparing import FORMAT
-from perdure.stores.postgres.rows import HEAD, checkpoint_from, head_from, place_from, snapshot_from
+from perdure.stores.postgres.rows import HEAD, change_from, checkpoint_from, head_from, place_from, snapshot_from
 from perdure.stores.postgres.sql import QUERIES as Q
 from perdure.stores.postgres.sql import Asks
 from perdure.stores.postgres.texts import kept
@@ -53,7 +53,7 @@ def used_salts(asks: Asks) -> frozenset[bytes]:
 def salts(asks: Asks, after: SessionId | None, limit: int) -> tuple[tuple[SessionId, bytes | None], ...]:
     """Sessions in the order of their ids, each with the salt it names."""
     found = asks.execute(Q["salts"], (after, limit)).fetchall()
-    return tuple((SessionId(text(session)), salt) for session, salt in found)
+    return tuple((spelled(session), salt) for session, salt in found)
 
 
 def run(packing: Packing, asks: Asks, source: SessionId, after: int, upto: int, limit: int, newest: bool) -> Run:
@@ -62,16 +62,9 @@ def run(packing: Packing, asks: Asks, source: SessionId, after: int, upto: int, 
     if not found:
         return Run(None, ())
     whose = place_from(*found[0][4:7])
-    records = tuple(_stored(packing, whose, *columns[:4]) for columns in found)
+    records = tuple(stored_from(packing, whose, *columns[:4]) for columns in found)
     before, last = found[0][7:]
     return Run(before if last == found[0][0] - 1 else None, records)
-
-
-def _stored(packing: Packing, place: Place, first: int, digest: bytes, body: bytes, last: int) -> Stored:
-    record = packing.unpack(place, body, first, digest)
-    if record.first != first or record.last != last:
-        raise Tampered(f"the record at version {first} belongs elsewhere; restore it from a backup", version=first)
-    return Stored(record, digest)
 
 
 def snapshot(packing: Packing, asks: Asks, session: SessionId, upto: int) -> Snapshot | None:
@@ -93,7 +86,7 @@ def checkpoints(packing: Packing, asks: Asks, session: SessionId) -> tuple[Check
 def checkpoint(packing: Packing, asks: Asks, wanted: str) -> tuple[SessionId, Checkpoint] | None:
     """One checkpoint, with its session."""
     found = asks.execute(Q["checkpoint"], (kept(wanted),)).fetchone()
-    return (SessionId(text(found[15])), checkpoint_from(packing, found)) if found is not None else None
+    return (spelled(found[15]), checkpoint_from(packing, found)) if found is not None else None
 
 
 def position(asks: Asks) -> int:
@@ -103,30 +96,7 @@ def position(asks: Asks) -> int:
 
 def changes(packing: Packing, asks: Asks, after: int, limit: int) -> tuple[Change, ...]:
     """Appends and erasures after a position, in order."""
-    return tuple(_change(packing, *columns) for columns in asks.execute(Q["changes"], (after, limit)).fetchall())
-
-
-def _change(
-    packing: Packing,
-    position: int,
-    session: bytes | None,
-    first: int,
-    last: int,
-    body: bytes,
-    digest: bytes,
-    tenant: str,
-    salt: bytes | None,
-) -> Change:
-    if session is None:
-        gone, at = SessionId(text(digest)), int.from_bytes(body, "big")
-        return Change(position=position, session=gone, first=0, last=last, at=at, erased=True)
-    told = SessionId(text(session))
-    try:
-        record = packing.unpack(place_from(tenant, session, salt), body, first, digest)
-    except Shredded:  # erased elsewhere: the feed goes on, with what the row alone can tell
-        return Change(position=position, session=told, first=first, last=last, at=0)
-    kinds = tuple(entry.kind for entry in record.entries)
-    return Change(position=position, session=told, first=first, last=last, at=record.at, kinds=kinds)
+    return tuple(change_from(packing, columns) for columns in asks.execute(Q["changes"], (after, limit)).fetchall())
 
 
 def inspect(asks: Asks) -> dict[str, Any]:

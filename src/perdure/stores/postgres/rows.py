@@ -2,11 +2,12 @@
 
 from typing import Any, Final
 
-from perdure.core.session.ids import SessionId, text
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
-from perdure.ports.store import Head, Row, Segment, Snapshot
-from perdure.stores.packing import Packing, labels_from
+from perdure.ports.store import Change, Head, Row, Snapshot
+from perdure.stores import columns as shared
+from perdure.stores.columns import Columns, segments_from
+from perdure.stores.packing import Packing
 from perdure.stores.postgres.texts import card_values, kept, told
 
 ROW_COLUMNS: Final = (
@@ -28,42 +29,23 @@ def place_from(tenant: str, session: bytes, salt: bytes | None) -> Place:
     return Place(told(tenant), session, salt)
 
 
-def row_from(packing: Packing, columns: tuple[Any, ...]) -> Row:
+def row_from(packing: Packing, columns: Columns) -> Row:
     """A row of the session table, selected by `ROW_COLUMNS`."""
-    tenant = told(columns[1])
-    title, labels = packing.card(Place(tenant, columns[0], columns[18]), told(columns[3]), columns[17], columns[19])
-    tags, metadata = labels_from(labels)
-    return Row(
-        session=SessionId(text(columns[0])),
-        tenant=tenant,
-        owner=told(columns[2]),
-        title=title,
-        phase=columns[4],
-        created_at=columns[5],
-        active_at=columns[6],
-        expires_at=columns[7],
-        version=columns[8],
-        digest=columns[9],
-        schema_version=columns[10],
-        turns=columns[11],
-        open_turn=columns[12],
-        parent=SessionId(text(columns[13])) if columns[13] is not None else None,
-        branch_kind=columns[14],
-        branched_at=columns[15],
-        account=None if columns[16] is None else told(columns[16]),
-        tags=tags,
-        metadata=metadata,
-        due_at=columns[20],
-        cold=None if columns[21] is None else told(columns[21]),
-    )
+    return shared.row_from(packing, _told(columns, (1, 2, 3, 16, 21)))
 
 
-def head_from(packing: Packing, columns: tuple[Any, ...]) -> Head:
+def _told(columns: Columns, texts: tuple[int, ...]) -> list[Any]:
+    """The columns with callers' text as it was given."""
+    given = list(columns)
+    for place in texts:
+        if given[place] is not None:
+            given[place] = told(given[place])
+    return given
+
+
+def head_from(packing: Packing, columns: Columns) -> Head:
     """What `HEAD` selects."""
-    segments = tuple(
-        Segment(source=SessionId(text(source)), origin=SessionId(text(origin)), upto=upto, digest=digest)
-        for source, origin, upto, digest in zip(*(each or () for each in columns[24:28]), strict=True)
-    )
+    segments = segments_from(list(zip(*(each or () for each in columns[24:28]), strict=True)))
     row = row_from(packing, columns)
     return Head(row=row, segments=segments, anchor_version=columns[22], anchor_digest=columns[23])
 
@@ -120,49 +102,22 @@ def listing_values(packing: Packing, place: Place, row: Row) -> tuple[Any, ...]:
     )
 
 
-def snapshot_from(packing: Packing, columns: tuple[Any, ...]) -> Snapshot:
+def snapshot_from(packing: Packing, columns: Columns) -> Snapshot:
     """A row of the snapshot table, followed by the place of its session."""
-    version, blob, sha, *place = columns
-    return packing.snapshot(place_from(*place), version, blob, sha)
+    return shared.snapshot_from(packing, _told(columns, (3,)))
 
 
 def checkpoint_values(packing: Packing, place: Place, no: int, item: Checkpoint) -> tuple[Any, ...]:
     """The bindings of the `save_checkpoint` statement."""
-    payload, payload_sha, state_sha, label, metadata = packing.keep_checkpoint(place, item)
-    return (
-        kept(item.id),
-        no,
-        item.seq,
-        item.version,
-        kept(label),
-        item.trigger,
-        item.full,
-        item.base,
-        payload,
-        payload_sha,
-        state_sha,
-        item.at,
-        item.expires_at,
-        item.pinned,
-        metadata,
-    )
+    id, no, seq, version, label, *rest = shared.checkpoint_values(packing, place, no, item)
+    return kept(id), no, seq, version, kept(label), *rest
 
 
-def checkpoint_from(packing: Packing, columns: tuple[Any, ...]) -> Checkpoint:
+def checkpoint_from(packing: Packing, columns: Columns) -> Checkpoint:
     """A row of the checkpoint table, followed by the place of its session."""
-    found = Checkpoint(
-        id=told(columns[0]),
-        seq=columns[1],
-        version=columns[2],
-        label=told(columns[3]),
-        trigger=columns[4],
-        full=columns[5],
-        base=columns[6],
-        payload=columns[7],
-        payload_sha=columns[8],
-        state_sha=columns[9],
-        at=columns[10],
-        expires_at=columns[11],
-        pinned=columns[12],
-    )
-    return packing.checkpoint(place_from(*columns[14:17]), found, columns[13])
+    return shared.checkpoint_from(packing, _told(columns, (0, 3, 14)))
+
+
+def change_from(packing: Packing, columns: Columns) -> Change:
+    """A row of the feed."""
+    return shared.change_from(packing, _told(columns, (6,)))

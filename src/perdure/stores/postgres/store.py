@@ -2,10 +2,10 @@
 nodes.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from perdure.core.errors import CallerError, ConflictError, NotFound, PerdureError, ReadOnly, StoreClosed
+from perdure.core.errors import PerdureError, ReadOnly, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
@@ -27,7 +27,8 @@ from perdure.ports.store import (
     Wrapping,
 )
 from perdure.stores.blobs import PackedBlobs
-from perdure.stores.packing import Packing, PlaceWrapping
+from perdure.stores.owning import Owners
+from perdure.stores.packing import Packing
 from perdure.stores.postgres import finding, keeping, preparing, reads, words, writes
 from perdure.stores.postgres.alone import Alone
 from perdure.stores.postgres.blobs import PostgresBlobs
@@ -38,8 +39,8 @@ from perdure.stores.postgres.readers import Readers, Session
 from perdure.stores.postgres.sql import Asks
 from perdure.stores.postgres.touching import Touch
 from perdure.stores.postgres.writer import Operation, Transaction, Writer
-from perdure.stores.refusals import refuse_doubles
-from perdure.waiting import Bell, Forking, aside, drive, on_fork, unbroken
+from perdure.stores.refusals import closed, refuse_doubles
+from perdure.waiting import Bell, Forking, drive, on_fork
 
 T = TypeVar("T")
 PATIENCE = 60.0
@@ -47,7 +48,6 @@ PATIENCE = 60.0
 OPENING = 5.0
 """The same for the very first connection: whoever opens a store wants to hear of a wrong address soon."""
 FEED_PAGE = 256
-MAX_PLACES = 100_000
 
 
 def look(dsn: str, ambient: Ambient) -> tuple[str, str | None]:
@@ -79,7 +79,8 @@ class PostgresStore:
         patience: float = PATIENCE,
     ) -> None:
         self._packing = Packing(seal)
-        self._places: dict[SessionId, Place] = {}
+        self.seals = (seal,)
+        self._owners = Owners(self._packing)
         self._ambient = ambient
         self._read_only = read_only
         self._patience = patience
@@ -151,44 +152,29 @@ class PostgresStore:
 
     def _must_be_open(self) -> None:
         if self._closed:
-            raise StoreClosed("the store is closed; open it again")
+            raise closed()
 
     async def append(self, commits: Sequence[Commit]) -> int:
         """Make the commits durable together."""
         refuse_doubles(commits)
-        packed = [await self._packed(commit) for commit in commits]
+        packed = [
+            writes.pack(
+                self._packing, commit, self._owners.known(commit) or await self._owners.found(commit, self._place)
+            )
+            for commit in commits
+        ]
         work: Touch | Operation = lambda tx: writes.append(tx, packed)  # noqa: E731
         if writes.is_touch(packed):
             work = Touch(self._packing, *packed[0][:3])
         try:
             position: int = await self._submit(work)
         except PerdureError:
-            for commit in commits:  # a session may have been erased and made again, with another salt
-                self._places.pop(commit.row.session, None)
+            self._owners.forget(commit.row.session for commit in commits)
             raise
         return position
 
-    async def _packed(self, commit: Commit) -> writes.Packed:
-        """A commit with its record as it is stored, under the key of its session."""
-        row = commit.row
-        place = Place(row.tenant, raw(row.session))
-        if not self._packing.clear:
-            place = await self._whose(commit, place)
-        return writes.pack(self._packing, commit, place)
-
-    async def _whose(self, commit: Commit, unknown: Place) -> Place:
-        session = commit.row.session
-        if commit.creates:
-            found: Place | None = Place(unknown.tenant, unknown.owner, self._packing.seal.fresh())
-        else:
-            found = self._places.get(session)
-            found = found or await self._read(lambda asks: reads.place(asks, session))
-        if found is None:
-            return unknown  # the session is gone, as the write will say
-        if len(self._places) > MAX_PLACES:
-            self._places.clear()
-        self._places[session] = found
-        return found
+    async def _place(self, session: SessionId) -> Place | None:
+        return await self._read(lambda asks: reads.place(asks, session))
 
     async def head(self, session: SessionId) -> Head | None:
         """Where a session stands."""
@@ -284,22 +270,11 @@ class PostgresStore:
 
     async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
         """Remove a session. Its salt goes as well, and with it the session in every backup."""
-        salt = await self._read(lambda asks: writes.salt_of(asks, session))
-        if salt is None:
-            return await self._write(lambda tx: writes.erase(tx, session, at, accounts, None))
-        return await unbroken(self._erase_sealed(session, at, accounts, salt))
 
-    async def _erase_sealed(self, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes) -> bool:
-        doomed, seal = [salt], self._packing.seal
-        await aside(lambda: seal.condemn(doomed))
-        try:
-            gone = await self._write(lambda tx: writes.erase(tx, session, at, accounts, salt))
-        except (CallerError, ConflictError):  # refused; after any other error the next opening sees what became of it
-            await aside(lambda: seal.spare(doomed))
-            raise
-        self._places.pop(session, None)
-        await aside(lambda: seal.destroy(doomed))
-        return gone
+        def work(salt: bytes | None) -> Awaitable[bool]:
+            return self._write(lambda tx: writes.erase(tx, session, at, accounts, salt))
+
+        return await self._owners.erase(session, self._place, work)
 
     async def salts(self, after: SessionId | None, limit: int) -> tuple[tuple[SessionId, bytes | None], ...]:
         """Which salt each session names."""
@@ -311,9 +286,9 @@ class PostgresStore:
         heads = await self._read(lambda asks: reads.heads(self._packing, asks, taken))
         return tuple(head.row for head in heads)
 
-    async def arm(self, session: SessionId, due_at: int | None) -> None:
+    async def arm(self, session: SessionId, due_at: int | None, *, expected: bytes) -> bool:
         """When something is due."""
-        await self._write(lambda tx: keeping.arm(tx, session, due_at))
+        return await self._write(lambda tx: keeping.arm(tx, session, due_at, expected))
 
     async def freeze(self, session: SessionId, cold: str, *, expected: bytes, anchor: int = 0) -> None:
         """Forget a log that lies in cold storage."""
@@ -337,10 +312,7 @@ class PostgresStore:
 
     async def wrapping(self, session: SessionId) -> Wrapping:
         """How content of a session is kept outside."""
-        place = await self._read(lambda asks: reads.place(asks, session))
-        if place is None:
-            raise NotFound(f"no session {session}; it was erased or never there", session=session)
-        return PlaceWrapping(self._packing.seal, place)
+        return await self._owners.wrapping(session, self._place)
 
     async def position(self) -> int:
         """The feed's latest position."""

@@ -5,15 +5,16 @@ Its statement reports a refusal as an answer, so that many can be committed toge
 
 from typing import Any, Final
 
-from perdure.core.errors import NotFound, PerdureError, VersionConflict
 from perdure.core.session import budget
 from perdure.core.session.budget import Account, AccountMove
-from perdure.core.session.ids import SessionId
+from perdure.core.session.ids import raw
 from perdure.ports.seal import Place
 from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered
+from perdure.stores.columns import remembered_from
 from perdure.stores.packing import Packing
 from perdure.stores.postgres.sql import QUERIES as Q
 from perdure.stores.postgres.texts import kept, key_mark, mark
+from perdure.stores.refusals import stale, unknown
 
 STALE: Final = 1
 ABSENT: Final = 2
@@ -74,8 +75,8 @@ class Touch:
             budget.apply(Account(**facts), move)
         if outcome == UNKNOWN:
             raise OutcomeUnknown
-        found = facts if outcome == STALE else None
-        raise stale(self._commit.row.session, self._commit.expected, found)
+        session = self._commit.row.session
+        raise stale(session, self._commit.expected, facts) if outcome == STALE else unknown(session)
 
 
 def _moves(moves: tuple[AccountMove, ...]) -> tuple[list[Any], ...]:
@@ -91,26 +92,5 @@ def _moves(moves: tuple[AccountMove, ...]) -> tuple[list[Any], ...]:
 
 
 def _remembered(packing: Packing, use: KeyUse, facts: dict[str, Any]) -> Remembered:
-    session = SessionId(facts["session"])
-    return remembered(packing, use, bytes.fromhex(facts["fingerprint"]), session, facts["first"], facts["last"])
-
-
-def remembered(
-    packing: Packing, use: KeyUse, fingerprint: bytes, session: SessionId, first: int, last: int
-) -> Remembered:
-    """What a key stands for. The fingerprint of the same request is told as it was given."""
-    if fingerprint == packing.fingerprint(use.fingerprint):
-        fingerprint = use.fingerprint
-    return Remembered(fingerprint=fingerprint, session=session, first=first, last=last)
-
-
-def stale(session: SessionId, expected: int, found: int | None) -> PerdureError:
-    """Why an append did not find its place."""
-    if found is None:
-        return NotFound(f"no session {session}; it was erased or never there", session=session)
-    return VersionConflict(
-        f"session {session} is at version {found}, not {expected}; reload and decide again",
-        session=session,
-        expected=expected,
-        found=found,
-    )
+    columns = (bytes.fromhex(facts["fingerprint"]), raw(facts["session"]), facts["first"], facts["last"])
+    return remembered_from(packing, use, columns)

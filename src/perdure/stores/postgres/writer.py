@@ -1,29 +1,27 @@
 """One writer with group commit: whatever waits together is committed together, by one fsync of the server's.
 
-Threads that block become the writer in turn and commit all that has queued up meanwhile; tasks hand their work to a
-thread that does the same, once every task that could run in this turn of their event loop has run. A batch of touches
-is sent with its BEGIN and COMMIT in one go: one round trip. Other operations are functions of a `Transaction`; each
-gets a savepoint, and all of a batch one commit. What refuses (a conflict, an exhausted budget) fails alone.
+Who commits `leading` says. A batch of touches is sent with its BEGIN and COMMIT in one go: one round trip. Other
+operations are functions of a `Transaction`; each gets a savepoint, and all of a batch one commit. What refuses (a
+conflict, an exhausted budget) fails alone.
 
-A lost connection may have lost the answer to a commit, and then nobody knows whether it was made. Invariants: a job
-stays in the queue until its ticket is done. A touch that is tried again says so, and its record, digest for digest,
-tells that the first try was made; that costs no second round trip. Any other batch leaves a note in its transaction,
-and its outcomes are kept until the note has told whether they hold. So nothing is done twice, after a crash or a
-failover neither, and what cannot be known is said. An interrupt of the thread that leads counts as a lost connection:
-it may strike between any two steps, and whoever leads next finishes what was left.
+A lost connection may have lost the answer to a commit, and then nobody knows whether it was made. Invariants: a touch
+that is tried again says so, and its record, digest for digest, tells that the first try was made; that costs no second
+round trip. Any other batch leaves a note in its transaction, and its outcomes are kept until the note has told whether
+they hold. So nothing is done twice, after a crash or a failover neither, and what cannot be known is said. An interrupt
+of the thread that leads counts as a lost connection: it may strike between any two steps, and whoever leads next
+finishes what was left.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from threading import Lock, Semaphore, Thread
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 
-from perdure.core.errors import PerdureError, StoreClosed
+from perdure.core.errors import PerdureError
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import KeyTaken
+from perdure.stores.leading import MAX_BATCH, Leading
 from perdure.stores.packing import Packing
 from perdure.stores.postgres.connection import (
     Connection,
@@ -40,9 +38,7 @@ from perdure.stores.postgres.noting import note, was_made
 from perdure.stores.postgres.patience import Patience, failure, outcome_unknown
 from perdure.stores.postgres.sql import QUERIES as Q
 from perdure.stores.postgres.touching import OutcomeUnknown, Touch
-from perdure.waiting import Gathering, Ticket, blocking, deliver_all
-
-MAX_BATCH: Final = 256
+from perdure.waiting import Ticket, deliver_all
 
 Operation = Callable[["Transaction"], Any]
 Outcome = tuple[Ticket[Any], Any, BaseException | None]
@@ -80,7 +76,7 @@ class Doubt(NamedTuple):
     jobs: Sequence[Job]
 
 
-class Writer:
+class Writer(Leading[Job]):
     """Owns the connection that writes."""
 
     def __init__(
@@ -91,22 +87,17 @@ class Writer:
         ambient: Ambient,
         seconds: float,
     ) -> None:
+        super().__init__()
         self._connections = connections
         self._committed = committed
         self._packing = packing
         self._ambient = ambient
         self._seconds = seconds
-        self._lock = Lock()
-        self._queue: deque[Job] = deque()
         self._connection: Connection | None = None
         self._doubt: Doubt | None = None
         self._id = ambient.random(16)
         self._number = 0
-        self._closed = False
         self._ending: Ticket[None] = Ticket()
-        self._thread: Thread | None = None
-        self._work = Semaphore(0)
-        self._gathering = Gathering()
 
     @property
     def _shown(self) -> str:
@@ -114,37 +105,7 @@ class Writer:
 
     def submit(self, work: Touch | Operation) -> Ticket[Any]:
         """Queue a piece of work; its ticket is delivered once the server has it on disk."""
-        if self._closed:
-            raise StoreClosed("the store is closed; open it again")
-        job = Job(work)
-        if not blocking():
-            self._queue.append(job)
-            self._start()
-            self._gathering(self._work.release)
-            return job.ticket
-        try:
-            self._queue.append(job)
-            with self._lock:
-                while not job.ticket.done:
-                    self._commit_batch()
-        except BaseException:
-            job.ticket.deliver(None)  # nobody waits any more: whoever leads next passes over the job
-            raise
-        return job.ticket
-
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._serve, name="perdure-writer", daemon=True)
-            self._thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            self._work.acquire()
-            with self._lock:
-                if self._closed:
-                    return
-                if self._queue:
-                    self._commit_batch()
+        return self._lead(Job(work))
 
     def _commit_batch(self) -> None:
         """Carry out what has queued up and tell everyone how it went.
@@ -155,8 +116,8 @@ class Writer:
         try:
             self._carry_out(list(islice(self._queue, MAX_BATCH)))
         except BaseException:
+            self._call()
             self._disconnect()
-            self._work.release()
             raise
         finally:
             while self._queue and self._queue[0].ticket.done:
@@ -177,8 +138,7 @@ class Writer:
                 self._tell([(job.ticket, None, refusal) for job in jobs])
 
     def _connected(self) -> Connection:
-        if self._closed:
-            raise StoreClosed("the store is closed; open it again")
+        self._must_be_open()
         if self._connection is None:
             self._connection = self._connections.connect()
         return self._connection
@@ -269,16 +229,7 @@ class Writer:
     def close(self) -> None:
         """Commit what is queued, stop the thread, close the connection. A server that is away is not waited for."""
         self._ending.deliver(None)
-        with self._lock:
-            if self._closed:
-                return
-            while self._queue:
-                self._commit_batch()
-            self._closed = True
-            self._disconnect()
-        if self._thread is not None:
-            self._work.release()
-            self._thread.join()
+        super().close()
 
 
 def _bound(job: Job) -> tuple[str, tuple[Any, ...]]:

@@ -5,24 +5,32 @@ writers take, and checks before it writes.
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound, PruneRefused
 from perdure.core.session import budget
 from perdure.core.session.budget import Account, AccountMove
-from perdure.core.session.ids import SessionId, raw, text
+from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.record import Record, both_redacted
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
 from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Snapshot, Stored
 from perdure.stores.blobs import NotedUse, uses_of
+from perdure.stores.columns import remembered_from, segments_from
 from perdure.stores.packing import Packing, deflate
 from perdure.stores.postgres import blobs, rows, words
 from perdure.stores.postgres.sql import QUERIES as Q
 from perdure.stores.postgres.sql import Asks
 from perdure.stores.postgres.texts import kept, key_mark, mark
 from perdure.stores.postgres.touching import Touch
-from perdure.stores.postgres.touching import remembered as told_of
 from perdure.stores.postgres.writer import Transaction
-from perdure.stores.refusals import moved_on
+from perdure.stores.refusals import (
+    moved_on,
+    no_record,
+    no_source,
+    not_erased,
+    not_pruned,
+    refuse_beyond,
+    taken,
+    unknown,
+)
 
 KEPT_SNAPSHOTS: Final = 16
 """Cached states kept per session; older ones go, the anchor of a pruned log never."""
@@ -81,9 +89,7 @@ def append(tx: Transaction, commits: Sequence[Packed]) -> int:
 def remembered(packing: Packing, tx: Asks, use: KeyUse) -> Remembered | None:
     """What a key stands for, seen from any connection."""
     found = tx.execute(Q["key"], (key_mark(packing, use.principal, use.key), use.session)).fetchone()
-    if found is None:
-        return None
-    return told_of(packing, use, found[0], SessionId(text(found[1])), found[2], found[3])
+    return None if found is None else remembered_from(packing, use, found)
 
 
 def _create(tx: Transaction, commit: Commit, place: Place, body: bytes) -> int:
@@ -92,7 +98,7 @@ def _create(tx: Transaction, commit: Commit, place: Place, body: bytes) -> int:
     for segment in commit.segments:
         standing = tx.execute(Q["standing"], (segment.source,)).fetchone()
         if standing is None:
-            raise NotFound(f"session {segment.source} is gone; nothing to branch from", session=segment.source)
+            raise no_source(segment.source)
         if standing[3] > after:
             raise moved_on(segment.source)
         after = segment.upto
@@ -111,11 +117,6 @@ def _create(tx: Transaction, commit: Commit, place: Place, body: bytes) -> int:
     )
     found = tx.execute(Q["keep"], (no, record.first, record.last, row.digest, body, *values)).fetchone()
     return int(found[0])
-
-
-def taken(session: SessionId) -> AlreadyExists:
-    """The refusal of an id that is in use."""
-    return AlreadyExists(f"session {session} exists already; choose another id", session=session)
 
 
 def _advance(tx: Transaction, commit: Commit, place: Place, body: bytes) -> int:
@@ -149,7 +150,7 @@ def _beside(tx: Transaction, commit: Commit, place: Place) -> None:
 def _rewrite(tx: Transaction, no: int, place: Place, record: Record) -> None:
     digest = tx.execute(Q["digest_at"], (no, record.first)).fetchone()
     if digest is None:
-        raise NotFound(f"no record begins at version {record.first}", first=record.first)
+        raise no_record(record.first)
     _replace_record(tx, no, place, record, digest[0])
     for other, body, digest in tx.execute(Q["copies"], (record.first, no)).fetchall():
         whose = place_of(tx, other)
@@ -198,7 +199,7 @@ def known(tx: Asks, session: SessionId) -> int:
     """A session's number, or `NotFound`."""
     no = number(tx, session)
     if no is None:
-        raise NotFound(f"no session {session}; it was erased or never there", session=session)
+        raise unknown(session)
     return no
 
 
@@ -257,10 +258,7 @@ def repoint(
 
 
 def _segments(tx: Transaction, no: int) -> tuple[Segment, ...]:
-    return tuple(
-        Segment(source=SessionId(text(source)), origin=SessionId(text(origin)), upto=upto, digest=digest)
-        for source, origin, upto, digest in tx.execute(Q["segments"], (no,)).fetchall()
-    )
+    return segments_from(tx.execute(Q["segments"], (no,)).fetchall())
 
 
 def prune(
@@ -269,10 +267,9 @@ def prune(
     """Drop records up to `upto` behind an anchor; refused while another log lives on them."""
     no = known(tx, session)
     if tx.execute(Q["has_dependents"], (no,)).fetchone() is not None:
-        raise PruneRefused(f"branches still share the log of {session}; erase or keep them first", session=session)
+        raise not_pruned(session)
     _, version, head, anchor = tx.execute(Q["standing"], (session,)).fetchone()
-    if not 0 < upto < version:
-        raise Invalid(f"prune to a version from 1 to {version - 1}, not {upto}", upto=upto)
+    refuse_beyond(upto, version)
     if expected is not None and (head != expected or anchor >= upto):
         raise moved_on(session)
     words.hold(tx)
@@ -293,12 +290,6 @@ def keep_position(tx: Transaction, latest: int) -> None:
         tx.execute(Q["keep_position"], (latest,))
 
 
-def salt_of(tx: Asks, session: SessionId) -> bytes | None:
-    """The name of a session's salt, if it has one."""
-    found = tx.execute(Q["place"], (session,)).fetchone()
-    return None if found is None else found[4]
-
-
 def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes | None) -> bool:
     """Everything of a session goes; a tombstone keeps the feed's positions growing."""
     found = tx.execute(Q["place"], (session,)).fetchone()
@@ -308,7 +299,7 @@ def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[Accou
         raise moved_on(session)
     no, version = found[0], found[1]
     if tx.execute(Q["has_dependents"], (no,)).fetchone() is not None:
-        raise BranchRefused(f"branches still share the log of {session}; give them their copy first", session=session)
+        raise not_erased(session)
     words.hold(tx)
     tx.execute(Q["insert_tombstone"], (version, raw(session), at.to_bytes(8, "big")))
     words.forget(tx, [found[0] for found in tx.execute(Q["erase_records"], (no,)).fetchall()])

@@ -89,7 +89,7 @@ WHERE blob_id = ? AND address IS NOT NULL AND touched_at < ?
 RETURNING size
 
 -- name: blob_doom_upload
-UPDATE blob SET touched_at = NULL WHERE blob_id = ? AND address IS NULL AND touched_at < ?
+UPDATE blob SET touched_at = NULL WHERE blob_id = ? AND address IS NULL AND touched_at < ? RETURNING no
 
 -- name: blob_discard
 UPDATE blob SET touched_at = NULL WHERE blob_id = ? AND address IS NULL
@@ -106,6 +106,7 @@ SELECT no FROM blob WHERE blob_id = ? AND touched_at IS NULL
 
 -- name: blob_drop_chunks
 DELETE FROM blob_chunk WHERE rowid IN (SELECT rowid FROM blob_chunk WHERE blob = ? ORDER BY number LIMIT ?)
+RETURNING number
 
 -- name: blob_drop
 DELETE FROM blob WHERE no = ?

@@ -133,7 +133,8 @@ def check(path: str, join: Joins = CLEAR.join) -> None:
             refuse_newer(connection, path)
             if (found := _pragma(connection, "user_version")) < FORMAT:
                 raise ReadOnly(
-                    f"{path} has format {found}, this perdure reads {FORMAT}; open it writable once to bring it there",
+                    f"{path} has format {found}, this perdure reads {FORMAT}; bring it there with perdure upgrade "
+                    f"--store {path}, which backs it up first, or by opening it writable once",
                     path=path,
                     found=found,
                 )
@@ -152,27 +153,26 @@ def absent(path: str) -> bool:
 def mark(path: str) -> str | None:
     """How the store at a path is sealed: its mark, "" when it is not, None when there is no store yet.
 
-    A file that is no store at all counts as not sealed: whoever opens it will be told what it is.
+    A file that is no store at all counts as not sealed: whoever opens it will be told what it is. One that cannot be
+    looked into now, as on a full disk, is an error: nobody knows what it is.
     """
     if not os.path.exists(path):
         return None if os.path.isdir(os.path.dirname(path)) else ""
-    if os.path.isdir(path):
+    if not os.path.isfile(path):
         return ""
     if os.path.getsize(path) == 0:
         return None
-    try:
+    with translated(path):
         connection = connect(path, writable=False)
-    except apsw.Error:
-        return ""
-    try:
-        if _pragma(connection, "user_version"):
-            return mark_in(connection)
-        blank = not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-        return None if blank and not _pragma(connection, "application_id") else ""
-    except apsw.Error:
-        return ""
-    finally:
-        connection.close()
+        try:
+            if _pragma(connection, "user_version"):
+                return mark_in(connection)
+            blank = not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+            return None if blank and not _pragma(connection, "application_id") else ""
+        except apsw.NotADBError:
+            return ""
+        finally:
+            connection.close()
 
 
 def mark_in(connection: sql.Asks) -> str:
@@ -184,9 +184,11 @@ def mark_in(connection: sql.Asks) -> str:
 
 
 def refuse_folder(path: str) -> None:
-    """A folder is no store, and the engine's word for it would be misleading."""
+    """A folder is no store, nor a pipe, and the engine's word for it would be misleading."""
     if os.path.isdir(path):
         raise NotAStore(f"{path} is a folder; give the path of a file in it", path=path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise NotAStore(f"{path} is not a file; give the path of one", path=path)
 
 
 def _adopt(connection: apsw.Connection, path: str) -> None:
@@ -285,6 +287,8 @@ def translate(error: apsw.Error, path: str) -> PerdureError:
             return Damaged(f"{path} is damaged: {error}; run perdure doctor, restore a backup", path=path)
         case apsw.ConnectionClosedError():
             return StoreClosed("the store is closed; open it again")
+        case apsw.IOError() if code == apsw.SQLITE_IOERR_SHMSIZE:  # the log's index is made anew at every first opening
+            return DiskFull(f"no space left beside {path}; free some and try again", path=path)
         case apsw.IOError() if code in _FSYNC_FAILED:
             return StorePoisoned(f"the disk refused to sync {path}; reopen the store before writing", path=path)
         case apsw.IOError():

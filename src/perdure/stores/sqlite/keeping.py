@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Snapshot, Stored
+from perdure.stores.columns import checkpoint_values
 from perdure.stores.refusals import moved_on
-from perdure.stores.sqlite import rows, words
+from perdure.stores.sqlite import words
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.writer import Transaction
 from perdure.stores.sqlite.writes import cache, insert_copy, keep_position, known, place_of
@@ -15,14 +16,15 @@ from perdure.stores.sqlite.writes import cache, insert_copy, keep_position, know
 def claim(tx: Transaction, tenant: str | None, now: int, until: int, limit: int) -> list[SessionId]:
     """Take sessions with something due, so that nobody else is handed them before `until`."""
     found = tx.execute(Q["due"], (now, tenant, limit)).fetchall()
-    for _, session in found:
-        tx.execute(Q["arm"], (until, session))
+    for no, _ in found:
+        tx.execute(Q["lend"], (until, no))
     return [SessionId(text(session)) for _, session in found]
 
 
-def arm(tx: Transaction, session: SessionId, due_at: int | None) -> None:
-    """When something is due."""
-    tx.execute(Q["arm"], (due_at, raw(session)))
+def arm(tx: Transaction, session: SessionId, due_at: int | None, expected: bytes) -> bool:
+    """When something is due, unless the log has gone on."""
+    tx.execute(Q["arm"], (due_at, raw(session), expected))
+    return tx.changes() == 1
 
 
 def freeze(tx: Transaction, session: SessionId, cold: str, expected: bytes, anchor: int) -> None:
@@ -56,7 +58,7 @@ def thaw(
     for stored in brought:
         insert_copy(tx, no, place, stored)
     for item in checkpoints:
-        tx.execute(Q["save_checkpoint"], rows.checkpoint_values(tx.packing, place, no, item))
+        tx.execute(Q["save_checkpoint"], checkpoint_values(tx.packing, place, no, item))
     if snapshot is not None:
         cache(tx, no, place, snapshot)
     tx.execute(Q["thaw"], (no,))

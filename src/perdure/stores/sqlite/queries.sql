@@ -223,8 +223,11 @@ SELECT 1 FROM checkpoint WHERE id = ? AND session = ?
 -- name: due
 SELECT no, session_id FROM session WHERE due_at <= ? AND tenant = coalesce(?, tenant) ORDER BY due_at LIMIT ?
 
+-- name: lend
+UPDATE session SET due_at = ? WHERE no = ?
+
 -- name: arm
-UPDATE session SET due_at = ? WHERE session_id = ?
+UPDATE session SET due_at = ? WHERE session_id = ? AND digest = ?
 
 -- name: freeze
 UPDATE session SET cold = ? WHERE no = ? AND digest = ? AND anchor_version = ?

@@ -5,24 +5,25 @@ from typing import Any, Final
 
 import apsw
 
-from perdure.core.errors import Damaged, NotFound, Shredded, Tampered
-from perdure.core.session.ids import SessionId, raw, text
+from perdure.core.errors import Damaged
+from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
-from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Segment, Snapshot, Stored
+from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Snapshot
+from perdure.stores.columns import change_from, spelled
 from perdure.stores.packing import Packing
 from perdure.stores.sqlite import blobs, words
 from perdure.stores.sqlite.rows import (
     BEFORE_SHAPE,
     HEAD_SHAPE,
-    PLACE_SHAPE,
     ROW_COLUMNS,
-    SEGMENT_SHAPE,
-    SNAPSHOT_SHAPE,
     checkpoint_from,
     fitting,
+    place_from,
     row_from,
-    spelled,
+    segments_from,
+    snapshot_from,
+    stored_from,
 )
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
@@ -39,27 +40,14 @@ def head(packing: Packing, connection: Asks, session: SessionId) -> Head | None:
         return None
     if fitting(found, HEAD_SHAPE)[0] != raw(session):
         raise Damaged(f"the file finds another session under {session}; restore a backup", session=session)
-    segments = tuple(
-        Segment(source=spelled(source), origin=spelled(origin), upto=upto, digest=digest)
-        for source, origin, upto, digest in (
-            fitting(columns, SEGMENT_SHAPE) for columns in connection.execute(Q["segments"], (found[24],)).fetchall()
-        )
-    )
+    segments = segments_from(connection.execute(Q["segments"], (found[24],)).fetchall())
     return Head(row=row_from(packing, found), segments=segments, anchor_version=found[22], anchor_digest=found[23])
 
 
 def place(connection: Asks, session: SessionId) -> Place | None:
     """Whose content a session's is."""
     found = connection.execute(Q["place"], (raw(session),)).fetchone()
-    return None if found is None else Place(*fitting(found[2:], PLACE_SHAPE))
-
-
-def known_place(connection: Asks, session: SessionId) -> Place:
-    """Whose content a session's is, or `NotFound`."""
-    found = place(connection, session)
-    if found is None:
-        raise NotFound(f"no session {session}; it was erased or never there", session=session)
-    return found
+    return None if found is None else place_from(found[2:])
 
 
 def salts(connection: Asks, after: SessionId | None, limit: int) -> tuple[tuple[SessionId, bytes | None], ...]:
@@ -81,7 +69,7 @@ def run(packing: Packing, connection: Asks, source: SessionId, after: int, upto:
     found = connection.execute(Q["place"], (raw(source),)).fetchone()
     if found is None:
         return Run(None, ())
-    no, place = found[0], Place(*fitting(found[2:], PLACE_SHAPE))
+    no, place = found[0], place_from(found[2:])
     if newest:
         found = connection.execute(Q["run_newest"], (no, upto, after, limit)).fetchall()
         found.reverse()
@@ -91,35 +79,21 @@ def run(packing: Packing, connection: Asks, source: SessionId, after: int, upto:
         return Run(None, ())
     first = found[0][0]
     before = connection.execute(Q["digest_before"], (no, first)).fetchone()
-    records = tuple(_stored(packing, place, *columns) for columns in found)
+    records = tuple(stored_from(packing, place, columns) for columns in found)
     adjacent = before is not None and fitting(before, BEFORE_SHAPE)[1] == first - 1
     return Run(before[0] if adjacent else None, records)
-
-
-def _stored(packing: Packing, place: Place, first: int, digest: bytes, body: bytes, last: int) -> Stored:
-    if type(first) is not int or type(digest) is not bytes or type(body) is not bytes or type(last) is not int:
-        raise Damaged("a row of the file has other types than were written; restore a backup")
-    record = packing.unpack(place, body, first, digest)
-    if record.first != first or record.last != last:
-        raise Tampered(f"the record at version {first} belongs elsewhere; restore it from a backup", version=first)
-    return Stored(record, digest)
 
 
 def snapshot(packing: Packing, connection: Asks, session: SessionId, upto: int) -> Snapshot | None:
     """The latest cached state at or before a version."""
     found = connection.execute(Q["snapshot"], (raw(session), upto)).fetchone()
-    return _snapshot(packing, found) if found is not None else None
+    return snapshot_from(packing, found) if found is not None else None
 
 
 def snapshots(packing: Packing, connection: Asks, session: SessionId) -> tuple[Snapshot, ...]:
     """All cached states, oldest first."""
     found = connection.execute(Q["snapshots"], (raw(session),)).fetchall()
-    return tuple(_snapshot(packing, columns) for columns in found)
-
-
-def _snapshot(packing: Packing, columns: tuple[Any, ...]) -> Snapshot:
-    version, blob, sha, *place = fitting(columns, SNAPSHOT_SHAPE)
-    return packing.snapshot(Place(*place), version, blob, sha)
+    return tuple(snapshot_from(packing, columns) for columns in found)
 
 
 def checkpoints(packing: Packing, connection: Asks, session: SessionId) -> tuple[Checkpoint, ...]:
@@ -131,7 +105,7 @@ def checkpoints(packing: Packing, connection: Asks, session: SessionId) -> tuple
 def checkpoint(packing: Packing, connection: Asks, wanted: str) -> tuple[SessionId, Checkpoint] | None:
     """One checkpoint, with its session."""
     found = connection.execute(Q["checkpoint"], (wanted,)).fetchone()
-    return (SessionId(text(found[15])), checkpoint_from(packing, found)) if found is not None else None
+    return (spelled(found[15]), checkpoint_from(packing, found)) if found is not None else None
 
 
 def remembered(packing: Packing, connection: Asks, use: KeyUse) -> Remembered | None:
@@ -166,7 +140,7 @@ def dependents(packing: Packing, connection: Asks, session: SessionId) -> tuple[
     if found is None:
         return ()
     ids = [columns[0] for columns in connection.execute(Q["dependents"], (found[0], found[0])).fetchall()]
-    heads = (head(packing, connection, SessionId(text(each))) for each in ids)
+    heads = (head(packing, connection, spelled(each)) for each in ids)
     return tuple(found for found in heads if found is not None)
 
 
@@ -179,30 +153,7 @@ def position(connection: Asks) -> int:
 def changes(packing: Packing, connection: Asks, after: int, limit: int) -> tuple[Change, ...]:
     """Appends and erasures after a position, in order."""
     found = connection.execute(Q["changes"], (after, limit)).fetchall()
-    return tuple(_change(packing, *columns) for columns in found)
-
-
-def _change(
-    packing: Packing,
-    position: int,
-    session: bytes | None,
-    first: int,
-    last: int,
-    body: bytes,
-    digest: bytes,
-    tenant: str,
-    salt: bytes | None,
-) -> Change:
-    if session is None:
-        gone, at = SessionId(text(digest)), int.from_bytes(body, "big")
-        return Change(position=position, session=gone, first=0, last=last, at=at, erased=True)
-    told = SessionId(text(session))
-    try:
-        record = packing.unpack(Place(tenant, session, salt), body, first, digest)
-    except Shredded:  # erased elsewhere: the feed goes on, with what the row alone can tell
-        return Change(position=position, session=told, first=first, last=last, at=0)
-    kinds = tuple(entry.kind for entry in record.entries)
-    return Change(position=position, session=told, first=first, last=last, at=record.at, kinds=kinds)
+    return tuple(change_from(packing, columns) for columns in found)
 
 
 def setting(connection: Asks, name: str) -> str | None:

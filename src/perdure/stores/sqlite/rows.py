@@ -1,13 +1,16 @@
 """Between rows of the tables and the plain data of the port."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from perdure.core.errors import Damaged
-from perdure.core.session.ids import SessionId, raw, text
+from perdure.core.session.ids import raw
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
-from perdure.ports.store import Row
-from perdure.stores.packing import Packing, labels_from
+from perdure.ports.store import Row, Segment, Snapshot, Stored
+from perdure.stores import columns as shared
+from perdure.stores.columns import Columns
+from perdure.stores.packing import Packing
 
 _I, _T, _B = frozenset({int}), frozenset({str}), frozenset({bytes})
 _NONE = frozenset({type(None)})
@@ -28,14 +31,18 @@ CHECKPOINT_SHAPE: Shape = (
 )
 
 
-def fitting(columns: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
+def fitting(columns: Columns, shape: Shape) -> Columns:
     """The columns, if they have the types they were written with; or `Damaged`.
 
     The tables are strict, but only when they are written to: a damaged page hands out whatever its bytes look like.
     """
     if any(type(value) not in kinds for value, kinds in zip(columns, shape, strict=False)):
-        raise Damaged("a row of the file has other types than were written; restore a backup")
+        raise _unfit()
     return columns
+
+
+def _unfit() -> Damaged:
+    return Damaged("a row of the file has other types than were written; restore a backup")
 
 
 ROW_COLUMNS = (
@@ -45,42 +52,32 @@ ROW_COLUMNS = (
 )
 
 
-def spelled(id: bytes) -> SessionId:
-    """An id from a column, or `Damaged`."""
-    if len(id) != 16:
-        raise Damaged("a stored id has not 16 bytes; restore a backup")
-    return SessionId(text(id))
-
-
-def row_from(packing: Packing, columns: tuple[Any, ...]) -> Row:
+def row_from(packing: Packing, columns: Columns) -> Row:
     """A row of the session table, selected by `ROW_COLUMNS`."""
-    fitting(columns, ROW_SHAPE)
-    place = Place(columns[1], columns[0], columns[18])
-    title, labels = packing.card(place, columns[3], columns[17], columns[19])
-    tags, metadata = labels_from(labels)
-    return Row(
-        session=spelled(columns[0]),
-        tenant=columns[1],
-        owner=columns[2],
-        title=title,
-        phase=columns[4],
-        created_at=columns[5],
-        active_at=columns[6],
-        expires_at=columns[7],
-        version=columns[8],
-        digest=columns[9],
-        schema_version=columns[10],
-        turns=columns[11],
-        open_turn=columns[12],
-        parent=spelled(columns[13]) if columns[13] is not None else None,
-        branch_kind=columns[14],
-        branched_at=columns[15],
-        account=columns[16],
-        tags=tags,
-        metadata=metadata,
-        due_at=columns[20],
-        cold=columns[21],
-    )
+    return shared.row_from(packing, fitting(columns, ROW_SHAPE))
+
+
+def segments_from(found: Sequence[Columns]) -> tuple[Segment, ...]:
+    """Rows of the segment table."""
+    return shared.segments_from([fitting(columns, SEGMENT_SHAPE) for columns in found])
+
+
+def place_from(columns: Columns) -> Place:
+    """Whose content it is, from its columns."""
+    return Place(*fitting(columns, PLACE_SHAPE))
+
+
+def snapshot_from(packing: Packing, columns: Columns) -> Snapshot:
+    """A row of the snapshot table, followed by the place of its session."""
+    return shared.snapshot_from(packing, fitting(columns, SNAPSHOT_SHAPE))
+
+
+def stored_from(packing: Packing, place: Place, columns: Columns) -> Stored:
+    """A row of the record table."""
+    first, digest, body, last = columns
+    if type(first) is not int or type(digest) is not bytes or type(body) is not bytes or type(last) is not int:
+        raise _unfit()  # spelled out: these are the rows that are read by the thousand
+    return shared.stored_from(packing, place, first, digest, body, last)
 
 
 def create_values(packing: Packing, place: Place, row: Row) -> tuple[Any, ...]:
@@ -112,44 +109,6 @@ def create_values(packing: Packing, place: Place, row: Row) -> tuple[Any, ...]:
     )
 
 
-def checkpoint_values(packing: Packing, place: Place, no: int, item: Checkpoint) -> tuple[Any, ...]:
-    """The bindings of the `save_checkpoint` statement."""
-    payload, payload_sha, state_sha, label, metadata = packing.keep_checkpoint(place, item)
-    return (
-        item.id,
-        no,
-        item.seq,
-        item.version,
-        label,
-        item.trigger,
-        int(item.full),
-        item.base,
-        payload,
-        payload_sha,
-        state_sha,
-        item.at,
-        item.expires_at,
-        int(item.pinned),
-        metadata,
-    )
-
-
-def checkpoint_from(packing: Packing, columns: tuple[Any, ...]) -> Checkpoint:
+def checkpoint_from(packing: Packing, columns: Columns) -> Checkpoint:
     """A row of the checkpoint table, followed by the place of its session."""
-    fitting(columns, CHECKPOINT_SHAPE)
-    kept = Checkpoint(
-        id=columns[0],
-        seq=columns[1],
-        version=columns[2],
-        label=columns[3],
-        trigger=columns[4],
-        full=bool(columns[5]),
-        base=columns[6],
-        payload=columns[7],
-        payload_sha=columns[8],
-        state_sha=columns[9],
-        at=columns[10],
-        expires_at=columns[11],
-        pinned=bool(columns[12]),
-    )
-    return packing.checkpoint(Place(*columns[14:17]), kept, columns[13])
+    return shared.checkpoint_from(packing, fitting(columns, CHECKPOINT_SHAPE))

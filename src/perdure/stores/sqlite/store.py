@@ -1,12 +1,12 @@
 """`SqliteStore`: sessions in one file (tier L1). One writer with group commit, many readers, many processes."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import apsw
 
-from perdure.core.errors import CallerError, ConflictError, PerdureError, ReadOnly, StoreClosed
+from perdure.core.errors import PerdureError, ReadOnly, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
@@ -28,20 +28,20 @@ from perdure.ports.store import (
     Wrapping,
 )
 from perdure.stores.blobs import PackedBlobs
-from perdure.stores.packing import Packing, PlaceWrapping
-from perdure.stores.refusals import refuse_doubles
+from perdure.stores.owning import Owners
+from perdure.stores.packing import Packing
+from perdure.stores.refusals import closed, refuse_doubles
 from perdure.stores.sqlite import connection as connections
 from perdure.stores.sqlite import finding, keeping, reads, words, writes
 from perdure.stores.sqlite.blobs import SqliteBlobs
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction, Writer
-from perdure.waiting import Bell, Forking, aside, on_fork, unbroken
+from perdure.waiting import Bell, Forking, on_fork
 
 T = TypeVar("T")
 POLL_SECONDS = 0.02
 FEED_PAGE = 256
-MAX_PLACES = 100_000
 
 
 class Joining:
@@ -72,7 +72,6 @@ class SqliteStore:
     ) -> None:
         """The seal, or what finds it for the mark that the file carries."""
         self.path = os.path.abspath(path)
-        self._places: dict[SessionId, Place] = {}
         self._ambient = ambient
         self._read_only = read_only
         self._closed = False
@@ -83,6 +82,8 @@ class SqliteStore:
             joining.give_up()
             raise
         self._packing = Packing(joining.seal)
+        self.seals = (joining.seal,)
+        self._owners = Owners(self._packing)
         self._begin(connection)
         on_fork(self, Forking(SqliteStore._pause, SqliteStore._go_on, SqliteStore._forked))
 
@@ -119,7 +120,7 @@ class SqliteStore:
     @property
     def blobs(self) -> PackedBlobs:
         """Where blobs are kept."""
-        return PackedBlobs(SqliteBlobs(self._write, self._read), self._packing)
+        return PackedBlobs(SqliteBlobs(self._write, self._write, self._read), self._packing)
 
     async def _write(self, operation: Callable[[Transaction], T], *, guarded: bool = True) -> T:
         if self._read_only:
@@ -134,44 +135,29 @@ class SqliteStore:
 
     def _must_be_open(self) -> None:
         if self._closed:
-            raise StoreClosed("the store is closed; open it again")
+            raise closed()
 
     async def append(self, commits: Sequence[Commit]) -> int:
         """Make the commits durable together."""
         self._must_be_open()
         refuse_doubles(commits)
-        packed = [self._packed(commit, await self._whose(commit)) for commit in commits]
+        packed = [
+            self._packed(commit, self._owners.known(commit) or await self._owners.found(commit, self._place))
+            for commit in commits
+        ]
         plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
         try:
             return await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)
         except PerdureError:
-            for commit in commits:  # a session may have been erased and made again, with another salt
-                self._places.pop(commit.row.session, None)
+            self._owners.forget(commit.row.session for commit in commits)
             raise
 
     def _packed(self, commit: Commit, place: Place) -> writes.Packed:
         """A commit with its record as it is stored, under the key of its session."""
         return commit, place, self._packing.pack(place, commit.record, commit.row.digest)
 
-    async def _whose(self, commit: Commit) -> Place:
-        session = commit.row.session
-        unknown = Place(commit.row.tenant, raw(session))
-        if self._packing.clear:
-            return unknown
-        if commit.creates:
-            found: Place | None = Place(unknown.tenant, unknown.owner, self._packing.seal.fresh())
-        else:
-            found = self._places.get(session)
-            found = found or await self._read(lambda connection: reads.place(connection, session))
-        if found is None:
-            return unknown  # the session is gone, as the write will say
-        self._remember(session, found)
-        return found
-
-    def _remember(self, session: SessionId, place: Place) -> None:
-        if len(self._places) > MAX_PLACES:
-            self._places.clear()
-        self._places[session] = place
+    async def _place(self, session: SessionId) -> Place | None:
+        return await self._read(lambda connection: reads.place(connection, session))
 
     async def head(self, session: SessionId) -> Head | None:
         """Where a session stands."""
@@ -269,22 +255,11 @@ class SqliteStore:
 
     async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
         """Remove a session. Its salt goes as well, and with it the session in every backup."""
-        salt = await self._read(lambda connection: writes.salt_of(connection, session))
-        if salt is None:
-            return await self._write(lambda tx: writes.erase(tx, session, at, accounts))
-        return await unbroken(self._erase_sealed(session, at, accounts, salt))
 
-    async def _erase_sealed(self, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes) -> bool:
-        doomed, seal = [salt], self._packing.seal
-        await aside(lambda: seal.condemn(doomed))
-        try:
-            gone = await self._write(lambda tx: writes.erase_sealed(tx, session, at, accounts, salt))
-        except (CallerError, ConflictError):  # refused; after any other error the next opening sees what became of it
-            await aside(lambda: seal.spare(doomed))
-            raise
-        self._places.pop(session, None)
-        await aside(lambda: seal.destroy(doomed))
-        return gone
+        def work(salt: bytes | None) -> Awaitable[bool]:
+            return self._write(lambda tx: writes.erase(tx, session, at, accounts, salt))
+
+        return await self._owners.erase(session, self._place, work)
 
     async def salts(self, after: SessionId | None, limit: int) -> tuple[tuple[SessionId, bytes | None], ...]:
         """Which salt each session names."""
@@ -296,9 +271,9 @@ class SqliteStore:
         heads = [await self.head(session) for session in taken]
         return tuple(head.row for head in heads if head is not None)
 
-    async def arm(self, session: SessionId, due_at: int | None) -> None:
+    async def arm(self, session: SessionId, due_at: int | None, *, expected: bytes) -> bool:
         """When something is due."""
-        await self._write(lambda tx: keeping.arm(tx, session, due_at))
+        return await self._write(lambda tx: keeping.arm(tx, session, due_at, expected))
 
     async def freeze(self, session: SessionId, cold: str, *, expected: bytes, anchor: int = 0) -> None:
         """Forget a log that lies in cold storage."""
@@ -318,8 +293,7 @@ class SqliteStore:
 
     async def wrapping(self, session: SessionId) -> Wrapping:
         """How content of a session is kept outside."""
-        place = await self._read(lambda connection: reads.known_place(connection, session))
-        return PlaceWrapping(self._packing.seal, place)
+        return await self._owners.wrapping(session, self._place)
 
     async def position(self) -> int:
         """The feed's latest position."""

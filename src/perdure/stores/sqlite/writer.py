@@ -1,32 +1,28 @@
 """One writer with group commit: whatever waits together is committed together, by one fsync.
 
-Every write is an operation, a function of the connection. Threads that block become the writer in turn and commit
-all that has queued up meanwhile; tasks hand their operation to a thread that does the same, once every task that
-could run in this turn of their event loop has run. An operation that
+Every write is an operation, a function of the connection; who commits it `leading` says. An operation that
 refuses (a conflict, an exhausted budget) fails alone; an engine error fails its whole batch, since none of it is on
 disk. After a failed fsync nothing more is written until the file has been reopened and checkpointed (R3).
 
-An interrupt may strike the thread that leads between any two steps. Invariant: a job stays in the queue until its
-ticket is done, and the outcomes of a batch are noted before its COMMIT; so whether the connection is still in its
-transaction tells whether they hold, and whoever leads next can finish what was left.
+An interrupt may strike the thread that leads between any two steps. Invariant: the outcomes of a batch are noted before
+its COMMIT; so whether the connection is still in its transaction tells whether they hold, and whoever leads next can
+finish what was left.
 """
 
-from collections import deque
 from collections.abc import Callable
-from threading import Lock, Semaphore, Thread
 from typing import Any, Final, NamedTuple
 
 import apsw
 
-from perdure.core.errors import PerdureError, StoreClosed, StorePoisoned
+from perdure.core.errors import PerdureError, StorePoisoned
 from perdure.core.session.ids import SessionId
 from perdure.ports.store import KeyTaken
+from perdure.stores.leading import MAX_BATCH, Leading
 from perdure.stores.packing import PACKING, Packing
 from perdure.stores.sqlite.connection import connect, patience, translate
 from perdure.stores.sqlite.sql import QUERIES, Asks
-from perdure.waiting import Gathering, Ticket, blocking, deliver_all
+from perdure.waiting import Ticket, deliver_all, holding
 
-MAX_BATCH: Final = 256
 MAX_REMEMBERED: Final = 100_000
 
 Operation = Callable[["Transaction"], Any]
@@ -82,7 +78,7 @@ def _empty_log(connection: apsw.Connection) -> None:
         connection.set_busy_handler(patience)
 
 
-class Writer:
+class Writer(Leading[Job]):
     """Owns the connection that writes."""
 
     def __init__(
@@ -92,57 +88,23 @@ class Writer:
         connection: apsw.Connection | None,
         packing: Packing = PACKING,
     ) -> None:
+        super().__init__()
         self._path = path
         self._packing = packing
         self._committed = committed
-        self._lock = Lock()
-        self._queue: deque[Job] = deque()
         self._connection = connection
         self._transaction = None if connection is None else Transaction(connection, packing)
         self._poisoned: PerdureError | None = None
-        self._closed = False
+        self._hold = holding(self._lock)
         self._decided: list[Outcome] = []
         """What the batch under way comes to if its commit is made, until everyone has been told."""
-        self._thread: Thread | None = None
-        self._work = Semaphore(0)
-        self._gathering = Gathering()
 
     def submit(self, operation: Operation, *, guarded: bool = False) -> Ticket[Any]:
         """Queue an operation; its ticket is delivered once the disk has it.
 
         `guarded` operations may refuse after writing something: they get a savepoint of their own.
         """
-        if self._closed:
-            raise StoreClosed("the store is closed; open it again")
-        ticket: Ticket[Any] = Ticket()
-        if not blocking():
-            self._queue.append(Job(operation, ticket, guarded))
-            self._start()
-            self._gathering(self._work.release)
-            return ticket
-        try:
-            self._queue.append(Job(operation, ticket, guarded))
-            with self._lock:
-                while not ticket.done:
-                    self._commit_batch()
-        except BaseException:
-            ticket.deliver(None)  # nobody waits any more: whoever leads next passes over the job
-            raise
-        return ticket
-
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._serve, name="perdure-writer", daemon=True)
-            self._thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            self._work.acquire()
-            with self._lock:
-                if self._closed:
-                    return
-                if self._queue:
-                    self._commit_batch()
+        return self._lead(Job(operation, Ticket(), guarded))
 
     def _commit_batch(self) -> None:
         """Run what has queued up in one transaction and tell everyone how it went.
@@ -164,8 +126,8 @@ class Writer:
         except PerdureError as refusal:
             self._decided = [(job.ticket, None, refusal) for job in batch if not job.ticket.done]
         except BaseException:
+            self._call()
             self._settle()
-            self._work.release()
             raise
         try:
             self._settle()
@@ -223,8 +185,7 @@ class Writer:
         return job.ticket, outcome, None
 
     def _open(self) -> tuple[apsw.Connection, Transaction]:
-        if self._closed:
-            raise StoreClosed("the store is closed; open it again")
+        self._must_be_open()
         if self._connection is None or self._transaction is None:
             connection = connect(self._path, writable=True)
             if self._poisoned is not None:
@@ -254,26 +215,13 @@ class Writer:
         if connection is not None:
             connection.close(force)
 
-    def close(self) -> None:
-        """Commit what is queued, stop the thread, close the connection."""
-        with self._lock:
-            if self._closed:
-                return
-            self._settle()
-            while self._queue:
-                self._commit_batch()
-            self._closed = True
-            self._disconnect()
-        if self._thread is not None:
-            self._work.release()
-            self._thread.join()
-
     def pause(self) -> None:
         """Wait for the commit under way, hold further ones, and close the connection."""
-        self._lock.acquire()
+        self._hold = holding(self._lock)
+        next(self._hold)
         self._settle()
         self._disconnect()
 
     def go_on(self) -> None:
-        """Commit again."""
-        self._lock.release()
+        """Commit again; harmless when that was never stopped."""
+        self._hold.close()

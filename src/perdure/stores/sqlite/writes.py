@@ -3,17 +3,27 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from perdure.core.errors import AlreadyExists, BranchRefused, Invalid, NotFound, PruneRefused, VersionConflict
 from perdure.core.session import budget
 from perdure.core.session.budget import Account, AccountMove
-from perdure.core.session.ids import SessionId, raw, text
+from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.record import Record, both_redacted
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
 from perdure.ports.store import Commit, Head, KeyTaken, KeyUse, Remembered, Row, Segment, Snapshot, Stored
 from perdure.stores.blobs import uses_of
+from perdure.stores.columns import checkpoint_values, remembered_from
 from perdure.stores.packing import Packing, deflate, label_pairs
-from perdure.stores.refusals import moved_on
+from perdure.stores.refusals import (
+    moved_on,
+    no_record,
+    no_source,
+    not_erased,
+    not_pruned,
+    refuse_beyond,
+    stale,
+    taken,
+    unknown,
+)
 from perdure.stores.sqlite import blobs, rows, words
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
@@ -60,11 +70,7 @@ def _refuse_known_key(tx: Transaction, use: KeyUse) -> None:
 def remembered(packing: Packing, tx: Asks, scope: int, use: KeyUse) -> Remembered | None:
     """What a key stands for, seen from any connection."""
     found = tx.execute(Q["key"], (scope, use.principal, packing.key(use.principal, use.key))).fetchone()
-    if found is None:
-        return None
-    same = found[0] == packing.fingerprint(use.fingerprint)
-    fingerprint = use.fingerprint if same else found[0]
-    return Remembered(fingerprint=fingerprint, session=SessionId(text(found[1])), first=found[2], last=found[3])
+    return None if found is None else remembered_from(packing, use, found)
 
 
 def _create(tx: Transaction, commit: Commit, place: Place) -> int:
@@ -74,7 +80,7 @@ def _create(tx: Transaction, commit: Commit, place: Place) -> int:
     for segment in commit.segments:
         standing = tx.execute(Q["standing"], (raw(segment.source),)).fetchone()
         if standing is None:
-            raise NotFound(f"session {segment.source} is gone; nothing to branch from", session=segment.source)
+            raise no_source(segment.source)
         if standing[3] > after:
             raise moved_on(segment.source)
         after = segment.upto
@@ -89,7 +95,7 @@ def _create(tx: Transaction, commit: Commit, place: Place) -> int:
 
 def _refuse_taken(tx: Transaction, session: SessionId) -> None:
     if _no(tx, session) is not None:
-        raise AlreadyExists(f"session {session} exists already; choose another id", session=session)
+        raise taken(session)
 
 
 def _advance(tx: Transaction, commit: Commit, place: Place) -> int:
@@ -133,19 +139,7 @@ def _advanced(tx: Transaction, commit: Commit, whose: Place, statement: str, val
         tx.execute(statement, (*values, found, *where))
         if tx.changes() == 1:
             return found
-    raise stale(session, commit.expected, place)
-
-
-def stale(session: SessionId, expected: int, place: tuple[Any, ...] | None) -> NotFound | VersionConflict:
-    """Why an append did not find its place."""
-    if place is None:
-        return NotFound(f"no session {session}; it was erased or never there", session=session)
-    return VersionConflict(
-        f"session {session} is at version {place[1]}, not {expected}; reload and decide again",
-        session=session,
-        expected=expected,
-        found=place[1],
-    )
+    raise unknown(session) if place is None else stale(session, commit.expected, place[1])
 
 
 def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: bytes) -> int:
@@ -159,7 +153,7 @@ def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: 
         fingerprint = tx.packing.fingerprint(commit.key.fingerprint)
         tx.execute(Q["insert_key"], (scope, commit.key.principal, kept, fingerprint, no, record.first, record.last))
     for item in commit.checkpoints:
-        tx.execute(Q["save_checkpoint"], rows.checkpoint_values(tx.packing, place, no, item))
+        tx.execute(Q["save_checkpoint"], checkpoint_values(tx.packing, place, no, item))
     for dropped in commit.dropped_checkpoints:
         tx.execute(Q["drop_checkpoint"], (no, dropped))
     for changed in commit.rewrites:
@@ -177,7 +171,7 @@ def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: 
 def _rewrite(tx: Transaction, no: int, place: Place, record: Record) -> None:
     digest = tx.execute(Q["digest_at"], (no, record.first)).fetchone()
     if digest is None:
-        raise NotFound(f"no record begins at version {record.first}", first=record.first)
+        raise no_record(record.first)
     _replace_record(tx, no, place, record, digest[0])
     for other, body, digest in tx.execute(Q["copies"], (record.first, no)).fetchall():
         whose = place_of(tx, other)
@@ -229,7 +223,7 @@ def known(tx: Transaction, session: SessionId) -> int:
     """The number of a session, or `NotFound`."""
     no = _no(tx, session)
     if no is None:
-        raise NotFound(f"no session {session}; it was erased or never there", session=session)
+        raise unknown(session)
     return no
 
 
@@ -252,7 +246,7 @@ def save_checkpoints(tx: Transaction, session: SessionId, items: Sequence[Checkp
     no = _no(tx, session)
     for item in items:
         if no is not None and tx.execute(Q["checkpoint_of"], (item.id, no)).fetchone():
-            tx.execute(Q["save_checkpoint"], rows.checkpoint_values(tx.packing, place_of(tx, no), no, item))
+            tx.execute(Q["save_checkpoint"], checkpoint_values(tx.packing, place_of(tx, no), no, item))
 
 
 def drop_snapshots(tx: Transaction, session: SessionId, since: int) -> None:
@@ -319,10 +313,7 @@ def repoint(
 
 
 def _segments(tx: Transaction, no: int) -> tuple[Segment, ...]:
-    return tuple(
-        Segment(source=SessionId(text(source)), origin=SessionId(text(origin)), upto=upto, digest=digest)
-        for source, origin, upto, digest in tx.execute(Q["segments"], (no,)).fetchall()
-    )
+    return rows.segments_from(tx.execute(Q["segments"], (no,)).fetchall())
 
 
 def prune(
@@ -332,10 +323,9 @@ def prune(
     no = known(tx, session)
     tx.destroys = True
     if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
-        raise PruneRefused(f"branches still share the log of {session}; erase or keep them first", session=session)
+        raise not_pruned(session)
     _, version, head, anchor = tx.execute(Q["standing"], (raw(session),)).fetchone()
-    if not 0 < upto < version:
-        raise Invalid(f"prune to a version from 1 to {version - 1}, not {upto}", upto=upto)
+    refuse_beyond(upto, version)
     if expected is not None and (head != expected or anchor >= upto):
         raise moved_on(session)
     latest = tx.execute(Q["position"]).fetchone()[0]
@@ -355,28 +345,17 @@ def keep_position(tx: Transaction, latest: int) -> None:
         tx.execute(Q["keep_position"], (latest,))
 
 
-def salt_of(tx: Asks, session: SessionId) -> bytes | None:
-    """The name of a session's salt, if it has one."""
-    found = tx.execute(Q["place"], (raw(session),)).fetchone()
-    return None if found is None else found[4]
-
-
-def erase_sealed(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes) -> bool:
-    """The same, for a session that still has this salt: an id may be erased and used again."""
-    if salt_of(tx, session) not in (salt, None):
-        raise moved_on(session)
-    return erase(tx, session, at, accounts)
-
-
-def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove]) -> bool:
+def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes | None) -> bool:
     """Everything of a session goes; a tombstone keeps the feed's positions growing."""
-    no = _no(tx, session)
-    if no is None:
+    found = tx.execute(Q["place"], (raw(session),)).fetchone()
+    if found is None:
         return False
+    if found[4] not in (salt, None):  # the id was erased and used again meanwhile
+        raise moved_on(session)
+    no, version = found[0], found[1]
     if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
-        raise BranchRefused(f"branches still share the log of {session}; give them their copy first", session=session)
+        raise not_erased(session)
     tx.destroys = True
-    version = tx.execute(Q["place"], (raw(session),)).fetchone()[1]
     # The tombstone comes first: it takes a position above all that are about to go.
     tx.execute(Q["insert_tombstone"], (version, raw(session), at.to_bytes(8, "big")))
     words.forget(tx, [found[0] for found in tx.execute(Q["erase_records"], (no,)).fetchall()])

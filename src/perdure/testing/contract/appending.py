@@ -1,5 +1,6 @@
 """Claims about appending: order, compare-and-set, atomicity over several sessions, rows that come back as given."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from perdure.core.session.values import same
 from perdure.ports.store import Commit, KeyTaken, Query, Store
 from perdure.testing.ambient import FixedAmbient
 from perdure.testing.building import Builder, Made, key_use, opens, said
-from perdure.testing.contract.looking import TENANT, all_of, everything, grow, put, records_of, settle, verify
+from perdure.testing.contract.looking import PATIENCE, TENANT, all_of, everything, grow, put, records_of, settle, verify
 
 CROWD = 64
+RUSH = 600
+"""More appends at once than any store commits together."""
 
 
 class Appending:
@@ -52,6 +55,13 @@ class Appending:
         await put(store, made, many)
         stored = await records_of(store, made)
         assert [(item.record.first, item.record.last) for item in stored] == [(1, 1), (2, 1001)]
+
+    async def test_however_many_append_at_once_all_are_answered(self, store: Store, make: Builder) -> None:
+        made = [make.create() for _ in range(RUSH)]
+        async with asyncio.timeout(PATIENCE):
+            told = await settle(store, [item.commit for item in made])
+        assert len(set(told)) == RUSH
+        assert {change.session for change in await store.changes(0, RUSH + 1)} == {item.session for item in made}
 
     async def test_a_stale_append_names_the_version_found(self, store: Store, make: Builder) -> None:
         made = make.create()

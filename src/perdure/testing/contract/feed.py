@@ -280,6 +280,8 @@ class Closing:
     async def test_closing_twice_is_harmless(self, store: Store) -> None:
         await store.close()
         await store.close()
+        with pytest.raises(StoreClosed):
+            await store.position()
 
     async def test_a_store_tells_facts_about_itself(self, store: Store, make: Builder) -> None:
         await put(store, make.create())

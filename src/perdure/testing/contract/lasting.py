@@ -43,7 +43,9 @@ class Lasting:
         last = await put(store, made, *grow(make, made, 10))
         after = await self.again(store)
         last = await put(after, make.append(last))
-        verify(await records_of(after, made), last)
+        stored = await records_of(after, made)
+        assert [item.record.first for item in stored] == list(range(1, 13))
+        verify(stored, last)
         await after.close()
 
     async def test_compare_and_set_holds_across_reopening(self, store: Store, make: Builder) -> None:

@@ -146,7 +146,9 @@ class Pruning:
     async def test_a_pruned_session_goes_on(self, store: Store, make: Builder) -> None:
         log, anchor = await pruned(store, make)
         last = await put(store, make.append(log[-1]))
-        verify(await records_of(store, last), last, anchor.digest)
+        stored = await records_of(store, last)
+        assert (stored[0].record.first, stored[-1].record.last) == (anchor.version + 1, last.version)
+        verify(stored, last, anchor.digest)
 
     async def test_the_snapshot_behind_an_anchor_is_never_dropped(self, store: Store, make: Builder) -> None:
         log, anchor = await pruned(store, make)

@@ -48,15 +48,26 @@ class Timers:
 
     async def test_a_session_is_armed_anew(self, store: Store, make: Builder) -> None:
         made = await put(store, due(make, 10))
-        await store.arm(made.session, 20)
+        assert await store.arm(made.session, 20, expected=made.digest)
         assert await claimed(store, 19, 90) == []
         assert await claimed(store, 20, 90) == [made.session]
-        await store.arm(made.session, None)
+        assert await store.arm(made.session, None, expected=made.digest)
         assert await claimed(store, 1000, 2000) == []
 
     async def test_arming_what_is_not_there_does_nothing(self, store: Store, make: Builder) -> None:
-        await store.arm(make.create().session, 5)
+        made = make.create()
+        assert not await store.arm(made.session, 5, expected=made.digest)
         assert await claimed(store, 9, 90) == []
+
+    async def test_a_timer_worked_out_from_an_older_log_is_not_set(self, store: Store, make: Builder) -> None:
+        made = await put(store, due(make, 10))
+        commit = make.append(made).commit
+        await store.append([replace(commit, row=replace(commit.row, due_at=20), listing=True)])
+        for late in (1000, None):
+            assert not await store.arm(made.session, late, expected=made.digest)
+        assert await claimed(store, 20, 90) == [made.session]
+        assert not await store.arm(made.session, None, expected=made.digest)
+        assert await claimed(store, 90, 100) == [made.session]
 
     async def test_an_append_that_changes_no_listing_leaves_the_timer(self, store: Store, make: Builder) -> None:
         made = await put(store, due(make, 10))
