@@ -32,8 +32,8 @@ class Owners:
         row = commit.row
         if self._packing.clear:
             return Place(row.tenant, raw(row.session))
-        if commit.creates:
-            return self._remember(row.session, Place(row.tenant, raw(row.session), self._packing.seal.fresh()))
+        if commit.creates:  # of several who create it at once, only one will have done so: see `made`
+            return Place(row.tenant, raw(row.session), self._packing.seal.fresh())
         return self._places.get(row.session)
 
     async def found(self, commit: Commit, look: Look) -> Place:
@@ -41,6 +41,11 @@ class Owners:
         row = commit.row
         place = await look(row.session)
         return Place(row.tenant, raw(row.session)) if place is None else self._remember(row.session, place)
+
+    def made(self, commit: Commit, place: Place) -> None:
+        """Note the place of a session that is there now."""
+        if commit.creates and not self._packing.clear:
+            self._remember(commit.row.session, place)
 
     def _remember(self, session: SessionId, place: Place) -> Place:
         if len(self._places) > MAX_PLACES:

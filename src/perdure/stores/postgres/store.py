@@ -171,6 +171,8 @@ class PostgresStore:
         except PerdureError:
             self._owners.forget(commit.row.session for commit in commits)
             raise
+        for item in packed:
+            self._owners.made(item.commit, item.place)
         return position
 
     async def _place(self, session: SessionId) -> Place | None:

@@ -147,10 +147,13 @@ class SqliteStore:
         ]
         plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
         try:
-            return await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)
+            position = await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)
         except PerdureError:
             self._owners.forget(commit.row.session for commit in commits)
             raise
+        for commit, place, _ in packed:
+            self._owners.made(commit, place)
+        return position
 
     def _packed(self, commit: Commit, place: Place) -> writes.Packed:
         """A commit with its record as it is stored, under the key of its session."""
