@@ -23,6 +23,7 @@ PUBLIC = (
     "aopen",
     "arestore",
     "declare",
+    "drive",
     "errors",
     "events",
     "open",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perdure.edge.library import AsyncPerdure, aopen
     from perdure.edge.session import AsyncSession
     from perdure.services.loading import SnapshotPolicy
+    from perdure.waiting import drive
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ __all__ = [
     "aopen",
     "arestore",
     "declare",
+    "drive",
     "errors",
     "events",
     "open",
@@ -74,6 +76,7 @@ _HOMES = {
     "aopen": "edge.library",
     "arestore": "edge.keeping",
     "declare": "core.session.declared",
+    "drive": "waiting",
     "events": "events",
     "open": "edge.blocking",
     "restore": "edge.keeping",

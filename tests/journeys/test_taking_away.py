@@ -9,7 +9,8 @@ import pytest
 
 from perdure import CheckpointPolicy, Config, SnapshotPolicy
 from perdure import events as ev
-from perdure.core.errors import Invalid, NotFound, PruneRefused, RedactionRefused
+from perdure.core.errors import AlreadyExists, Invalid, NotFound, PruneRefused, RedactionRefused, VersionConflict
+from perdure.core.session.ids import named
 from perdure.core.session.state import to_bytes
 from perdure.testing import FixedAmbient
 
@@ -377,3 +378,28 @@ async def test_what_began_and_ended_a_turn_can_be_redacted_and_the_turn_stays(db
     (turn,) = await session.turns()
     assert (turn.number, turn.status, [message.content for message in turn.messages]) == (1, "finished", [])
     assert (await session.info()).open_turn is None
+
+
+async def test_what_has_gone_on_is_not_erased_by_whoever_expects_it_as_it_was(opens: Opens) -> None:
+    db, elsewhere = await opens(), await opens()
+    session = await db.create()
+    version = await session.append(said("first"))
+    await (await elsewhere.session(session.id)).append(said("second"))
+    with pytest.raises(VersionConflict):
+        await session.erase(expected=version)
+    assert await session.version() == version + 1
+    assert await session.erase(expected=version + 1) == 0
+    with pytest.raises(NotFound):
+        await session.info()
+
+
+async def test_a_branch_may_go_by_a_name(db: Any) -> None:
+    session = await db.create(name="first")
+    await session.append(said("shared"))
+    branch = await session.branch(id=named("local", "second"))
+    assert branch.id == named("local", "second")
+    assert (await branch.lineage()).parent == session.id
+    with pytest.raises(AlreadyExists):
+        await session.branch(id=branch.id)
+    with pytest.raises(Invalid):
+        await session.branch(id="second")

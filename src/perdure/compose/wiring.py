@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from perdure.services.loading import SnapshotPolicy
     from perdure.services.merging import Merging
     from perdure.services.mirroring import Mirroring
+    from perdure.services.recording import Recording
     from perdure.services.sessions import Identity, Sessions
     from perdure.services.timeouts import Timekeeper
     from perdure.services.verifying import Verifying
@@ -66,6 +67,12 @@ class Services:
         from perdure.services.archiving import Archiving
 
         return Archiving(self.sessions, self.lifecycle, self.store)
+
+    @cached_property
+    def recording(self) -> "Recording":
+        from perdure.services.recording import Recording
+
+        return Recording(self.sessions)
 
     @cached_property
     def checkpoints(self) -> "Checkpoints":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ov
 
 from perdure.compose import StoreGiven, embedded
 from perdure.core.session.declared import Declared
+from perdure.core.session.event import Event
 from perdure.core.session.origin import Timeouts
 from perdure.core.session.values import Ref
 from perdure.edge.blobs import AsyncBlobs, BlobFile
@@ -136,6 +137,10 @@ class Session(_Blocking):
         """Changes of this session as they are committed, by anyone."""
         return _each(self._behind.watch(after))
 
+    def backwards(self, page: int = 256) -> Iterator[list[Event]]:
+        """The log newest first, a page of appends at a time, for readers that stop early."""
+        return _each(self._behind.backwards(page))
+
     @overload
     def vars(self) -> dict[str, Any]: ...
     @overload
@@ -161,6 +166,10 @@ class Session(_Blocking):
     turns = blocking(AsyncSession.turns)
     tail = blocking(AsyncSession.tail)
     append = blocking(AsyncSession.append)
+    record = blocking(AsyncSession.record)
+    recorded = blocking(AsyncSession.recorded)
+    retract = blocking(AsyncSession.retract)
+    conversation = blocking(AsyncSession.conversation)
     attach = blocking(AsyncSession.attach)
     configure = blocking(AsyncSession.configure)
     set_vars = blocking(AsyncSession.set_vars)
@@ -243,6 +252,17 @@ class Perdure(_Blocking):
         """Images, files and other content too large for the log."""
         return Blobs(self._behind.blobs)
 
+    @property
+    def aio(self) -> AsyncPerdure:
+        """The same store for async code, in this process; it is closed once, here or there."""
+        return self._behind
+
+    def named(self, name: str) -> Session:
+        """The handle of the session that goes by a name, made or not: the same name leads to the same session from
+        everywhere, and a session's id to itself. Make it with `create(name=…)`.
+        """
+        return Session(self._behind.named(name))
+
     def watch(self, after: int | None = None, session: str | None = None) -> Iterator[Change]:
         """Changes as they are committed by anyone, from a position on, or from now."""
         return _each(self._behind.watch(after, session))
@@ -291,6 +311,7 @@ class Perdure(_Blocking):
         """The tools this process offers to sessions that wake: `db.tools.register("search", "1.4.0", search)`."""
         return self._behind.tools
 
+    now = passing(AsyncPerdure.now)
     retriever = passing(AsyncPerdure.retriever)
     wake_with = passing(AsyncPerdure.wake_with)
     create = returning_session(AsyncPerdure.create)

@@ -12,7 +12,7 @@ from perdure.core.errors import Invalid
 from perdure.core.session import commands as do
 from perdure.core.session.budget import Account, AccountMove, amount
 from perdure.core.session.declared import Declared
-from perdure.core.session.ids import SessionId
+from perdure.core.session.ids import SessionId, named
 from perdure.core.session.lifecycle import Moved
 from perdure.core.session.origin import Config, Isolation, Timeouts
 from perdure.core.session.shown import shown
@@ -78,14 +78,19 @@ class AsyncPerdure(Timekeeping, Keeping):
         exit_criteria: Iterable[str] = (),
         agent_id: str | int | None = None,
         id: str | None = None,
+        name: str | None = None,
         key: str | None = None,
         activate: bool = True,
     ) -> AsyncSession:
-        """Begin a session. With a key, repeating the call gives the session the first call made."""
+        """Begin a session. With a key, repeating the call gives the session the first call made. One with a name is
+        found again by `named`.
+        """
         from perdure.services.sessions import fingerprint
 
         fields = config_of(config)
-        wanted = id_of(id) if id is not None else None
+        if id is not None and name is not None:
+            raise Invalid("give a session an id or a name, not both: the name leads to its id")
+        wanted = id_of(id) if id is not None else None if name is None else self._named(name)
         fresh = wanted or SessionId(self._services.sessions.fresh_id())
         cap = fields.max_cost if fields is not None else None
         command = do.Create(
@@ -106,6 +111,27 @@ class AsyncPerdure(Timekeeping, Keeping):
         asked = None if wanted is None else [wanted, fingerprint(msgspec.structs.replace(command, account=None))]
         outcome = await self._services.sessions.create(command, session=fresh, key=key, accounts=moves, asked=asked)
         return AsyncSession(self._services, outcome.session)
+
+    def named(self, name: str) -> AsyncSession:
+        """The handle of the session that goes by a name, made or not: the same name leads to the same session from
+        everywhere, and a session's id to itself. Make it with `create(name=…)`.
+        """
+        return self._handle(self._named(name))
+
+    def _named(self, name: str) -> SessionId:
+        found = text_of(name, "name")
+        if not found:
+            raise Invalid("a name cannot be empty; give the session's name, or its id")
+        return named(self._services.sessions.identity.tenant, found)
+
+    def now(self) -> int:
+        """The time as this store has it, in microseconds since 1970."""
+        return self._services.sessions.ambient.now()
+
+    @property
+    def aio(self) -> "AsyncPerdure":
+        """This store, for code that may be handed either kind."""
+        return self
 
     async def session(self, id: str) -> AsyncSession:
         """A session by its id, or `NotFound`."""

@@ -23,6 +23,7 @@ from perdure.core.session.transcript import Turn, turns_of
 from perdure.core.session.values import clone
 from perdure.edge import given
 from perdure.edge.blobs import Attaching
+from perdure.edge.conversing import Conversing
 from perdure.edge.files import DiskFiles, refused_own
 from perdure.edge.life import Living
 from perdure.edge.timing import Timed
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncSession(Attaching, Living, Timed):
+class AsyncSession(Attaching, Conversing, Living, Timed):
     """A handle on one session. It holds nothing but the id: everything is read from the store."""
 
     def __init__(self, services: Services, session: SessionId) -> None:
@@ -277,14 +278,18 @@ class AsyncSession(Attaching, Living, Timed):
         name: str = "",
         title: str | None = None,
         config: dict[str, Any] | None = None,
+        id: str | None = None,
         key: str | None = None,
     ) -> "AsyncSession":
-        """A session that shares this one's log up to a version and goes its own way."""
+        """A session that shares this one's log up to a version and goes its own way, under the id it is given if any:
+        that of `db.named(…)` makes it go by a name.
+        """
         request = BranchRequest(
             kind=given.text_of(kind, "kind"),
             name=given.text_of(name, "name"),
             title=given.maybe_text(title, "title"),
             config=given.overrides_of(config),
+            id=None if id is None else given.id_of(id),
             key=key,
         )
         place = given.maybe_number(at, "a version")
@@ -348,9 +353,11 @@ class AsyncSession(Attaching, Living, Timed):
         """Drop the log up to a version, for good; the version really pruned to."""
         return await self._services.erasure.prune(self.id, given.number_of(upto, "a version"))
 
-    async def erase(self) -> int:
-        """Remove the session for good; how many branches were given their own copy of its log first."""
-        return await self._services.erasure.erase(self.id)
+    async def erase(self, *, expected: int | None = None) -> int:
+        """Remove the session for good; how many branches were given their own copy of its log first. With `expected`,
+        one that has gone on from that version is a conflict, and stays.
+        """
+        return await self._services.erasure.erase(self.id, given.maybe_number(expected, "expected"))
 
     async def verify(self) -> "Report":
         """Check every byte of the session against its chain."""

@@ -295,9 +295,11 @@ class Store(Protocol):
         """
         ...
 
-    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
+    async def erase(
+        self, session: SessionId, at: int, accounts: Sequence[AccountMove] = (), *, expected: bytes | None = None
+    ) -> bool:
         """Remove a session and all beside it, and move money; False when it is not there. `BranchRefused` while a log
-        shares its rows.
+        shares its rows, `VersionConflict` unless its head is the digest `expected`, if that is given.
         """
         ...
 

@@ -163,7 +163,8 @@ class Branches:
 def _asked(session: SessionId | None, at: int | None, request: BranchRequest) -> list[Any]:
     """What the caller asked for, wherever the parent stands by now."""
     place = [session, at] if request.checkpoint is None else [request.checkpoint]
-    return ["branch", *place, request.kind, request.name, request.title, request.config]
+    called = [] if request.id is None else [request.id]
+    return ["branch", *place, request.kind, request.name, request.title, request.config, *called]
 
 
 def _account(parent: Row, config: Config | None, fresh: SessionId) -> tuple[str | None, tuple[budget.AccountMove, ...]]:

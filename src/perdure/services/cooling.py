@@ -194,14 +194,16 @@ class CoolingStore(PassingStore):
         async with self._reaching([head] if head is not None and _archived(head) else []):
             await self.inner.prune(session, upto, digest, snapshot, expected=expected)
 
-    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
+    async def erase(
+        self, session: SessionId, at: int, accounts: Sequence[AccountMove] = (), *, expected: bytes | None = None
+    ) -> bool:
         head = await self.inner.head(session)
         if self.cold is None and head is not None and head.row.cold is not None:
             raise self._unnamed(head, head.row.cold)  # else its bundle would stay
         if self.doubts is None or head is None or not _archived(head):
-            return await self.inner.erase(session, at, accounts)
+            return await self.inner.erase(session, at, accounts, expected=expected)
         await self.doubts.note_all(session)
-        gone = await self.inner.erase(session, at, accounts)
+        gone = await self.inner.erase(session, at, accounts, expected=expected)
         await self.doubts.settle(session)
         return gone
 

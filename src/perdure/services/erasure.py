@@ -39,19 +39,27 @@ class Erasure:
         self._checkpoints = checkpoints
         self._store = sessions.store
 
-    async def erase(self, session: SessionId) -> int:
-        """Remove a session for good; how many branches were given their own copy of its log first.
+    async def erase(self, session: SessionId, expected: int | None = None) -> int:
+        """Remove a session for good; how many branches were given their own copy of its log first. `VersionConflict`
+        if it is not, or no longer, at the version `expected`.
 
         A crash in between leaves copies that are not used yet; erasing again finishes the work.
         """
         given = 0
         async with self._sessions.lane(session):
             for _ in range(ROUNDS):
-                await self._sessions.log.head(session)
+                row = (await self._sessions.log.head(session)).row
+                if expected not in (None, row.version):
+                    raise VersionConflict(
+                        f"session {session} is at version {row.version}, not {expected}; look at it before erasing it",
+                        session=session,
+                        version=row.version,
+                    )
+                digest = None if expected is None else row.digest
                 try:
                     given += await self._hand_over(session)
                     returned = await self._returned(session)
-                    await self._store.erase(session, self._sessions.ambient.now(), returned)
+                    await self._store.erase(session, self._sessions.ambient.now(), returned, expected=digest)
                 except (BranchRefused, VersionConflict, NotFound):  # branched, pruned or erased meanwhile: look again
                     continue
                 self._sessions.loader.forget(session)
@@ -177,14 +185,13 @@ class Erasure:
         """
         for _ in range(ROUNDS):
             try:
-                return await self._prune(session, upto)
+                return await self._sessions.log.steadily(session, lambda head: self._prune(head, upto))
             except VersionConflict:  # somebody wrote, redacted or pruned meanwhile: look again
                 continue
         raise VersionConflict(f"session {session} keeps changing; try again", session=session)
 
-    async def _prune(self, session: SessionId, upto: int) -> int:
-        head = await self._sessions.log.head(session)
-        own = stretches(head)[-1]
+    async def _prune(self, head: Head, upto: int) -> int:
+        session, own = head.row.session, stretches(head)[-1]
         if not own.after < upto < head.row.version:
             raise Invalid(f"prune to a version from {own.after + 1} to {head.row.version - 1}, not {upto}", upto=upto)
         now = self._sessions.ambient.now()

@@ -13,12 +13,14 @@ from perdure.core.session import record as records
 from perdure.core.session.chain import genesis
 from perdure.core.session.event import Event
 from perdure.core.session.ids import SessionId, raw
+from perdure.core.session.kinds import payload_of
 from perdure.core.session.record import Record
-from perdure.core.session.turns import TurnStarted
+from perdure.core.session.turns import Retracted, TurnStarted
 from perdure.ports.store import Head, Run, Store, Stored
 
 T = TypeVar("T")
 PAGE = 256
+SMALL_PAGE = 8
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -118,29 +120,51 @@ class Log:
     async def last_turns(self, head: Head, count: int) -> list[Event]:
         """Every event from the start of the `count`-th last turn on; so no tool call is cut from its result."""
         collected: list[tuple[Stretch, Run]] = []
-        wanted = count
+        wanted, gone = count, set[tuple[int, int]]()
         for stretch in reversed(stretches(head)):
             upto = stretch.upto
             while upto > stretch.after and count > 0:
                 run = await self._newest(head, stretch, upto, min(PAGE, count + 4))
-                kept, count = _back_to_turn(run, count, stretch.upto)
+                kept, count = _back_to_turn(run, count, stretch.upto, gone)
                 collected.append((stretch, kept))
                 upto = run.records[0].record.first - 1
             if count == 0:
                 break
         collected.reverse()
         events = [event for stretch, run in collected for event in _verified(head, stretch, run)]
-        starts = [index for index, event in enumerate(events) if event.kind == TurnStarted.kind]
+        starts = [
+            index
+            for index, event in enumerate(events)
+            if event.kind == TurnStarted.kind and not _is_gone(event.version, gone)
+        ]
         return events[starts[-wanted] :] if wanted and len(starts) >= wanted else events
 
-    async def backwards(self, head: Head) -> AsyncIterator[list[Event]]:
-        """Events newest first, page by page, so that a reader may stop early."""
+    async def backwards(self, head: Head, limit: int = PAGE) -> AsyncIterator[list[Event]]:
+        """Events newest first, so many records a page, so that a reader may stop early."""
         for stretch in reversed(stretches(head)):
             upto = stretch.upto
             while upto > stretch.after:
-                run = await self._newest(head, stretch, upto, PAGE)
+                run = await self._newest(head, stretch, upto, limit)
                 yield _verified(head, stretch, run)[::-1]
                 upto = run.records[0].record.first - 1
+
+    async def standing(self, head: Head) -> AsyncIterator[list[Event]]:
+        """Events newest first for readers who want few: the pages grow, and whole stretches that were retracted are
+        passed over unread.
+        """
+        limit, gone = SMALL_PAGE, set[tuple[int, int]]()
+        place = head.row.version
+        for stretch in reversed(stretches(head)):
+            place = min(place, stretch.upto)
+            while place > stretch.after:
+                run = await self._newest(head, stretch, place, limit)
+                events = _verified(head, stretch, run)[::-1]
+                gone |= {(data.first, data.upto) for event in events if isinstance(data := event.data, Retracted)}
+                yield events
+                place = run.records[0].record.first - 1
+                while (last := next((first for first, upto in gone if first <= place <= upto), None)) is not None:
+                    place = last - 1
+                limit = min(2 * limit, PAGE)
 
     async def _newest(self, head: Head, stretch: Stretch, upto: int, limit: int) -> Run:
         """The newest records of a stretch up to a version; `Damaged` when the one that holds that version is gone."""
@@ -173,16 +197,28 @@ class Log:
         )
 
 
-def _back_to_turn(run: Run, count: int, upto: int) -> tuple[Run, int]:
-    """The newest records of a run back to the one in which the wanted turn starts, and how many turns are missing."""
+def _back_to_turn(run: Run, count: int, upto: int, gone: set[tuple[int, int]]) -> tuple[Run, int]:
+    """The newest records of a run back to the one in which the wanted turn starts, and how many turns are missing.
+    Turns whose start was retracted do not count; `gone` gathers what was.
+    """
     for index in range(len(run.records) - 1, -1, -1):
         record = run.records[index].record
         for offset, entry in enumerate(record.entries):
-            count -= entry.kind == TurnStarted.kind and record.first + offset <= upto
+            version = record.first + offset
+            if entry.kind == Retracted.kind and version <= upto:
+                data = payload_of(entry)
+                gone |= {(data.first, data.upto)} if isinstance(data, Retracted) else set()
+        for offset, entry in enumerate(record.entries):
+            version = record.first + offset
+            count -= entry.kind == TurnStarted.kind and version <= upto and not _is_gone(version, gone)
         if count <= 0:
             before = run.records[index - 1].digest if index else run.before
             return Run(before, run.records[index:]), 0
     return run, count
+
+
+def _is_gone(version: int, gone: set[tuple[int, int]]) -> bool:
+    return any(first <= version <= upto for first, upto in gone)
 
 
 def _verified(head: Head, stretch: Stretch, run: Run) -> list[Event]:

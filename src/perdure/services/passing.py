@@ -62,8 +62,10 @@ class PassingStore:
     ) -> None:
         await self.inner.prune(session, upto, digest, snapshot, expected=expected)
 
-    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
-        return await self.inner.erase(session, at, accounts)
+    async def erase(
+        self, session: SessionId, at: int, accounts: Sequence[AccountMove] = (), *, expected: bytes | None = None
+    ) -> bool:
+        return await self.inner.erase(session, at, accounts, expected=expected)
 
     async def inspect(self) -> dict[str, Any]:
         return await self.inner.inspect()

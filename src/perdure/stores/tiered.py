@@ -218,8 +218,10 @@ class TieredStore:
     ) -> None:
         await (await self._at(session)).prune(session, upto, digest, snapshot, expected=expected)
 
-    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
-        gone = await (await self._at(session)).erase(session, at, accounts)
+    async def erase(
+        self, session: SessionId, at: int, accounts: Sequence[AccountMove] = (), *, expected: bytes | None = None
+    ) -> bool:
+        gone = await (await self._at(session)).erase(session, at, accounts, expected=expected)
         self._homes.pop(session, None)
         return gone
 

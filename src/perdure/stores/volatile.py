@@ -237,11 +237,14 @@ class VolatileStore:
                 raise moved_on(session)
             shelf.prune(upto, digest, snapshot)
 
-    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
+    async def erase(
+        self, session: SessionId, at: int, accounts: Sequence[AccountMove] = (), *, expected: bytes | None = None
+    ) -> bool:
         with self._open():
-            shelf = self._shelves.get(session)
-            if shelf is None:
+            if (shelf := self._shelves.get(session)) is None:
                 return False
+            if expected not in (None, shelf.head.row.digest):
+                raise moved_on(session)
             if self._leaning_on(session):
                 raise not_erased(session)
             doomed = [] if shelf.place.salt is None else [shelf.place.salt]
@@ -250,8 +253,7 @@ class VolatileStore:
             self._packing.seal.destroy(doomed)
             for move in accounts:
                 self._accounts[move.account] = budget.apply(self._accounts.get(move.account) or Account(), move)
-            kept = self._keys.items()
-            self._keys = {scope: use for scope, use in kept if session not in (scope[1], use.session)}
+            self._keys = {scope: use for scope, use in self._keys.items() if session not in (scope[1], use.session)}
             self._feed.forget(session)
             self._feed.tell(session, at, first=0, last=shelf.head.row.version, erased=True)
             news = self._feed.turn_page()

@@ -22,11 +22,12 @@ from perdure.core.errors import (
 from perdure.core.session import chain, codec, record
 from perdure.core.session import commands as do
 from perdure.core.session import state as states
+from perdure.core.session.admission import MAX_EVENTS
 from perdure.core.session.agents import Delegation
 from perdure.core.session.budget import Overrun, Reserved, Settled
 from perdure.core.session.checkpoints import Adaptive, CheckpointPolicy, CheckpointTaken, Trigger
 from perdure.core.session.children import Spawned
-from perdure.core.session.decide import MAX_EVENTS, Facts, Wish, decide, drafts_of, with_automatic_checkpoints
+from perdure.core.session.decide import Facts, Wish, decide, drafts_of, with_automatic_checkpoints
 from perdure.core.session.event import Draft, Payload, draft
 from perdure.core.session.kinds import KINDS, blank
 from perdure.core.session.lifecycle import MOVE_NAMES, MOVES, ExitCriterion, Moved, Phase
@@ -100,6 +101,8 @@ def test_a_session_whose_vars_do_not_fit_is_not_activated() -> None:
 
 EVERY_COMMAND: list[do.Command] = [
     do.Append(drafts=(Draft(Message(role="user")),)),
+    do.Record(drafts=(Draft(Message(role="user")),)),
+    do.Retract(first=1, upto=1),
     do.Configure(title="x"),
     do.MoveTo(event="suspend"),
     do.Wake(),
@@ -155,7 +158,8 @@ def test_events_know_the_turn_they_belong_to() -> None:
 def test_callers_may_append_exactly_these_kinds() -> None:
     assert {kind for kind, cls in KINDS.items() if cls.callers} == {
         "agent_joined", "agent_paused", "agent_resumed", "compacted", "compensation_registered", "delegation",
-        "exit_criterion", "feedback", "followed_up", "linked", "message", "outcome_known", "repair", "retrieval",
+        "exit_criterion", "feedback", "followed_up", "linked", "message", "noted", "outcome_known", "repair",
+        "retrieval",
         "room_message", "round", "scratchpad_written", "steered", "tool_asked", "tool_bound", "tool_finished",
         "tool_started", "turn_finished", "turn_started", "verification_result",
     }  # fmt: skip

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.core.errors import Invalid, Refused, TurnRefused
+from perdure.core.session.admission import admit_turn
 from perdure.core.session.event import Payload
 from perdure.core.session.turns import (
     CallStatus,
@@ -22,7 +23,6 @@ from perdure.core.session.turns import (
     Turns,
     TurnStarted,
     Unfinished,
-    admit,
     evolve,
     follow,
     interrupt,
@@ -35,7 +35,7 @@ def after(*payloads: Payload) -> Turns:
     """The turns after these, each admitted first."""
     part = Turns()
     for version, payload in enumerate(payloads, 1):
-        admit(part.open, payload)
+        admit_turn(part.open, payload)
         part = follow(part, payload, payload.aim(), NOON + version, version)
     return part
 
@@ -107,7 +107,7 @@ def test_what_does_not_fit_says_what_to_do(
 ) -> None:
     part = after(*before)
     with pytest.raises(error, match=words):
-        admit(part.open, payload)
+        admit_turn(part.open, payload)
 
 
 calls = st.sampled_from(["", "c", "d"])
@@ -129,7 +129,7 @@ def test_no_admitted_history_has_a_result_without_its_call(drawn: list[Payload])
     part, admitted = Turns(), []
     for payload in drawn:
         try:
-            admit(part.open, payload)
+            admit_turn(part.open, payload)
         except (Refused, Invalid):
             continue
         admitted.append(payload)
@@ -237,13 +237,13 @@ def test_a_carried_message_counts_as_one() -> None:
 @pytest.mark.parametrize("wrong", ["many", None, 1.5, True])
 def test_counts_are_whole_numbers(wrong: Any) -> None:
     with pytest.raises(Invalid, match="whole number"):
-        admit(after(*OPEN).open, TurnFinished(tokens_in=wrong))
+        admit_turn(after(*OPEN).open, TurnFinished(tokens_in=wrong))
     with pytest.raises(Invalid, match="whole number"):
-        admit(None, Compacted(upto=wrong))
+        admit_turn(None, Compacted(upto=wrong))
 
 
 @pytest.mark.parametrize("wrong", [[1], {}, 5, None])
 def test_a_call_is_named_by_a_text(wrong: Any) -> None:
     for payload in (ToolAsked(call=wrong), ToolStarted(call=wrong), ToolFinished(call=wrong)):
         with pytest.raises(Invalid, match="set call="):
-            admit(after(*ASKED).open, payload)
+            admit_turn(after(*ASKED).open, payload)

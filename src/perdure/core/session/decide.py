@@ -4,19 +4,19 @@ One function per command; `decide` only picks it. A `Wish` among the drafts asks
 whoever writes the record fulfils it, since that takes an id and the base of a delta.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import GuardFailed, Invalid, TooLarge
+from perdure.core.errors import GuardFailed, Invalid
 from perdure.core.session import (
     budget,
     checkpoints,
     cleanup,
     codec,
     lifecycle,
-    quality,
+    recording,
     scratchpad,
     timeouts,
     tools,
@@ -24,19 +24,16 @@ from perdure.core.session import (
 )
 from perdure.core.session import commands as do
 from perdure.core.session import vars as variables
+from perdure.core.session.admission import admit, admit_turn
 from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned, Trigger
 from perdure.core.session.event import Draft, Payload, draft
 from perdure.core.session.lifecycle import Effect, Life, MoveFacts, Phase
-from perdure.core.session.links import ConflictFound, Linked, Merged
+from perdure.core.session.links import ConflictFound, Merged
 from perdure.core.session.origin import Configured, Created, Renewed, override
 from perdure.core.session.redaction import Redacted
 from perdure.core.session.state import State
-from perdure.core.session.steering import Feedback
-from perdure.core.session.turns import Message, TurnRolledBack
+from perdure.core.session.turns import Message, Retracted, TurnRolledBack
 
-MAX_EVENTS: Final = 4096
-ALWAYS_WELCOME: Final = frozenset({Feedback.kind, Linked.kind})
-"""Kinds that even an ended session takes."""
 HOUSEKEEPING: Final = frozenset(
     {
         CheckpointPinned.kind,
@@ -124,20 +121,45 @@ def _create(state: State, command: do.Create, facts: Facts) -> Decided:
 
 
 def _append(state: State, command: do.Append, facts: Facts) -> Decided:
-    if not command.drafts:
-        raise Invalid("an append needs at least one event")
-    if len(command.drafts) > MAX_EVENTS:
-        raise TooLarge(
-            f"an append takes {MAX_EVENTS} events, this one has {len(command.drafts)}; split it", limit=MAX_EVENTS
-        )
+    admit(state, command.drafts)
+    return _placed(state, command.drafts, facts)
+
+
+def _record(state: State, command: do.Record, facts: Facts) -> Decided:
+    admit(state, command.drafts)
+    open = state.turns.open
+    taken: tuple[Draft, ...] = ()
+    if command.replacing is not None:
+        taken = _taken(state, do.Retract(first=command.replacing, upto=state.version, calls=command.calls))
+        open = turns.flight(open, 0, taken[0].payload, None, facts.at, 0)
+    recorded = _placed(state, (*taken, *recording.arranged(open, command.drafts, more=command.more)), facts)
+    recorded += _set_vars(state, do.SetVars(document=state.vars.document | command.vars), facts) if command.vars else ()
+    if command.title is None and command.metadata is None:
+        return recorded
+    return (*recorded, *_configure(state, do.Configure(title=command.title, metadata=command.metadata), facts))
+
+
+def _retract(state: State, command: do.Retract, facts: Facts) -> Decided:
+    lifecycle.must_be_awake(state.life, state.session)
+    return _placed(state, _taken(state, command), facts)
+
+
+def _taken(state: State, command: do.Retract) -> tuple[Draft, ...]:
+    """What takes versions out of the conversation."""
+    if not 1 <= command.first <= command.upto <= state.version:
+        raise Invalid(f"retract versions from 1 to {state.version}, the first before the last", version=state.version)
+    payload = Retracted(first=command.first, upto=command.upto, calls=command.calls, reason=command.reason)
+    return (draft(payload),)
+
+
+def _placed(state: State, drafts: tuple[Draft, ...], facts: Facts) -> Decided:
+    """The drafts, each in its turn."""
     open, number, version = state.turns.open, state.turns.count, state.version
-    awake = state.phase is Phase.ACTIVE
     decided: list[Draft | Wish] = []
-    for item in command.drafts:
+    for item in drafts:
         version += 1
         payload = item.payload
-        _admit(state, payload, awake)
-        turns.admit(open, payload)
+        admit_turn(open, payload)
         aim = payload.aim()
         target = item.target if aim is None else aim  # a tool's result belongs to its call, whatever a draft says
         before, open = open, turns.flight(open, number + 1, payload, target, facts.at, version)
@@ -147,24 +169,6 @@ def _append(state: State, command: do.Append, facts: Facts) -> Decided:
         turn = None if current is None else current.number
         decided.append(Draft(payload, item.agent, item.child_agent, target, turn))
     return tuple(decided)
-
-
-def _admit(state: State, payload: Payload, awake: bool) -> None:
-    """Refuse what callers may not append, or not now."""
-    if not payload.callers:
-        raise Invalid(f"{payload.kind} is written by perdure itself; use the call made for it", kind=payload.kind)
-    if not awake and payload.kind not in ALWAYS_WELCOME:
-        lifecycle.must_be_awake(state.life, state.session)
-    rule = _ADMIT.get(type(payload))
-    if rule is not None:
-        rule(payload)
-
-
-_ADMIT: Final[dict[type[Payload], Callable[[Any], object]]] = {
-    quality.Retrieval: quality.admit,
-    tools.ToolBound: tools.admit,
-    scratchpad.ScratchpadWritten: lambda payload: scratchpad.write(payload.content),
-}
 
 
 def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
@@ -270,7 +274,7 @@ def _recover(state: State, command: do.Recover, facts: Facts) -> Decided:
 
 
 def _roll_back(state: State, command: do.RollBack, facts: Facts) -> Decided:
-    turns.admit(state.turns.open, TurnRolledBack())
+    admit_turn(state.turns.open, TurnRolledBack())
     number = state.turns.open.number if state.turns.open else None
     return (draft(TurnRolledBack(reason=command.reason), turn=number),)
 
@@ -373,6 +377,8 @@ def drafts_of(items: Iterable[Payload | Draft]) -> tuple[Draft, ...]:
 _RULES: Final[dict[type[do.Command], Any]] = {
     do.Create: _create,
     do.Append: _append,
+    do.Record: _record,
+    do.Retract: _retract,
     do.Configure: _configure,
     do.MoveTo: _move,
     do.Wake: _wake,

@@ -1,4 +1,4 @@
-"""Identifiers: UUIDv7, sortable by the time they were made.
+"""Identifiers: UUIDv7, sortable by the time they were made; UUIDv8 for sessions that go by a name.
 
 The clock and the random bytes are parameters, so an id is a pure function of both. Ids travel as text
 (`SessionId`) and are stored as 16 bytes. The events of one append carry consecutive ids: event i of a record has
@@ -6,6 +6,7 @@ the record's base id plus i, which RFC 9562 allows as a monotonic counter and wh
 """
 
 from functools import lru_cache
+from hashlib import sha256
 from typing import NewType
 
 from perdure.core.errors import Invalid
@@ -62,6 +63,19 @@ def raw(spelled: str) -> bytes:
 def session_id(spelled: str) -> SessionId:
     """A caller's id in canonical spelling, or `Invalid`."""
     return SessionId(text(raw(spelled)))
+
+
+@lru_cache(maxsize=4096)
+def named(tenant: str, name: str) -> SessionId:
+    """The id a name always leads to, for this tenant; a name that is an id leads to itself."""
+    try:
+        return session_id(name)
+    except Invalid:
+        pass
+    parts = b"".join(len(part).to_bytes(4, "big") + part for part in (tenant.encode(), name.encode()))
+    value = int.from_bytes(sha256(b"perdure name" + parts).digest()[:16], "big")
+    value = value & ~(0xF << 76) & ~(0b11 << 62) | 0x8 << 76 | 0b10 << 62
+    return SessionId(text(value.to_bytes(16, "big")))
 
 
 def unix_ms(raw_id: bytes) -> int:

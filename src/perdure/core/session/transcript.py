@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.session.event import Event
+from perdure.core.session.event import Event, Payload
 from perdure.core.session.origin import Created
 from perdure.core.session.turns import (
     Message,
+    Retracted,
     ToolAsked,
     ToolFinished,
     TurnFinished,
@@ -75,6 +76,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 _SPEAKING = frozenset({Message.kind, TurnStarted.kind, TurnFinished.kind})
 _CALLS = frozenset({ToolAsked.kind, ToolFinished.kind})
+_CONTENT = _CALLS | {Message.kind}
 _ENDINGS = {TurnFinished.kind: "finished", TurnInterrupted.kind: "interrupted", TurnRolledBack.kind: "rolled_back"}
 
 
@@ -85,7 +87,7 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
     """
     groups: list[tuple[int | None, list[Event]]] = []
     begun = 0
-    for event in events:
+    for event in standing(events):
         if event.kind == Created.kind:
             begun = event.version
         if not groups or groups[-1][0] != event.turn or event.kind == TurnStarted.kind:
@@ -106,6 +108,26 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
         Turn(number=number, status=_status(number, group, begun), events=tuple(group)) for number, group in ordered
     ]
     return found if rolled_back else [turn for turn in found if turn.status != "rolled_back"]
+
+
+def standing(events: Iterable[Event]) -> list[Event]:
+    """The events without those that later ones retract, and without the shells of turns that have lost everything."""
+    found = list(events)
+    gone = [event.data for event in found if event.kind == Retracted.kind]
+    if not gone:
+        return found
+    lost = {event.version for event in found for data in gone if _within(event.version, data)}
+    left = {event.turn for event in found if event.version not in lost and _says_something(event)}
+    emptied = {event.turn for event in found if event.version in lost} - left - {None}
+    return [event for event in found if event.version not in lost and event.turn not in emptied]
+
+
+def _says_something(event: Event) -> bool:
+    return event.kind in _CONTENT or (event.kind in _SPEAKING and said(event.data) is not None)
+
+
+def _within(version: int, data: Payload) -> bool:
+    return isinstance(data, Retracted) and data.first <= version <= data.upto
 
 
 def _status(number: int | None, group: list[Event], begun: int) -> str:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from perdure.core.errors import Invalid, TurnRefused
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.values import storable
 
@@ -57,6 +56,7 @@ class ToolAsked(Payload, frozen=True, kw_only=True, omit_defaults=True):
     call: str = ""
     name: str = ""
     arguments: Any = None
+    metadata: dict[str, Any] = {}
 
     def essence(self) -> Payload | None:
         plain = type(self.call) is str and type(self.name) is str
@@ -88,6 +88,7 @@ class ToolFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
     call: str = ""
     result: Any = None
     error: str | None = None
+    metadata: dict[str, Any] = {}
 
     def essence(self) -> Payload | None:
         plain = type(self.call) is str and (self.error is None or type(self.error) is str)
@@ -141,6 +142,16 @@ class TurnRolledBack(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """The open turn is as if never said; its money stays spent."""
 
     kind: ClassVar[str] = "turn_rolled_back"
+    reason: str = ""
+
+
+class Retracted(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """What these versions say is taken out of the conversation, `calls` from the turn in flight; the log keeps it."""
+
+    kind: ClassVar[str] = "retracted"
+    first: int = 0
+    upto: int = 0
+    calls: tuple[str, ...] = ()
     reason: str = ""
 
 
@@ -207,89 +218,6 @@ def said(payload: Payload) -> Message | None:
             return None
 
 
-def admit(open: OpenTurn | None, payload: Payload) -> None:
-    """Refuse a turn event that does not fit the turn in flight."""
-    rule = _ADMIT.get(type(payload))
-    if rule is not None:
-        rule(open, payload)
-
-
-def _admit_start(open: OpenTurn | None, _: Payload) -> None:
-    if open is not None:
-        raise TurnRefused(
-            f"turn {open.number} is still open; finish it, or recover the session if its writer died",
-            turn=open.number,
-        )
-
-
-def _admit_asked(open: OpenTurn | None, payload: ToolAsked) -> None:
-    calls = _open(open).calls
-    _named(payload.call)
-    if payload.call in calls:
-        raise Invalid(f"tool call {payload.call!r} was already asked; use a fresh id", call=payload.call)
-
-
-def _admit_call(open: OpenTurn | None, payload: ToolStarted | ToolFinished) -> None:
-    _named(payload.call)
-    if payload.call not in _open(open).calls:
-        raise TurnRefused(
-            f"no tool call {payload.call!r} is open in this turn; append tool_asked first", call=payload.call
-        )
-
-
-def _admit_finish(open: OpenTurn | None, payload: TurnFinished) -> None:
-    waiting = _open(open).calls
-    if waiting:
-        raise TurnRefused(
-            f"tool calls without a result: {', '.join(waiting)}; append tool_finished for each first",
-            calls=tuple(waiting),
-        )
-    _counted(payload.tokens_in, "tokens_in")
-    _counted(payload.tokens_out, "tokens_out")
-
-
-def _admit_compaction(_: OpenTurn | None, payload: Compacted) -> None:
-    _counted(payload.upto, "upto")
-
-
-def _counted(count: int, name: str) -> None:
-    if type(count) is not int or count < 0:
-        raise Invalid(f"{name} is a whole number and cannot be negative; send zero or more")
-
-
-def _admit_end(open: OpenTurn | None, _: Payload) -> None:
-    _open(open)
-
-
-def _admit_message(_: OpenTurn | None, payload: Message) -> None:
-    if not payload.role:
-        raise Invalid("a message needs a role such as user or assistant", role=payload.role)
-
-
-_ADMIT: Final[dict[type[Payload], Callable[[OpenTurn | None, Any], None]]] = {
-    TurnStarted: _admit_start,
-    ToolAsked: _admit_asked,
-    ToolStarted: _admit_call,
-    ToolFinished: _admit_call,
-    TurnFinished: _admit_finish,
-    TurnInterrupted: _admit_end,
-    TurnRolledBack: _admit_end,
-    Message: _admit_message,
-    Compacted: _admit_compaction,
-}
-
-
-def _open(open: OpenTurn | None) -> OpenTurn:
-    if open is None:
-        raise TurnRefused("no turn is open; append turn_started first")
-    return open
-
-
-def _named(call: str) -> None:
-    if type(call) is not str or not call:
-        raise Invalid("a tool event needs the id of its call; set call= to a text")
-
-
 def interrupt(part: Turns, reason: str, text: str = "") -> TurnInterrupted | None:
     """The event that closes the turn in flight, naming the tools to retry; None when none is open."""
     if part.open is None:
@@ -343,6 +271,10 @@ def _follow_stop(part: Turns, data: TurnInterrupted | TurnRolledBack, _: int, __
     return _replace(part, open=None, interrupted=part.interrupted + (type(data) is TurnInterrupted))
 
 
+def _follow_retraction(part: Turns, _: Retracted, __: int, open: OpenTurn | None) -> Turns:
+    return part if open is part.open else _replace(part, open=open)
+
+
 def _follow_compaction(part: Turns, data: Compacted, _: int, __: OpenTurn | None) -> Turns:
     return _replace(part, compactions=part.compactions + 1, compacted_to=max(part.compacted_to, data.upto))
 
@@ -356,6 +288,7 @@ _FOLLOW: Final[dict[type[Payload], Callable[[Turns, Any, int, OpenTurn | None], 
     TurnFinished: _follow_finish,
     TurnInterrupted: _follow_stop,
     TurnRolledBack: _follow_stop,
+    Retracted: _follow_retraction,
     Compacted: _follow_compaction,
 }
 
@@ -370,7 +303,18 @@ def flight(
         return open if open is None or target is None else _replace(open, calls=call(open.calls, data, target))
     if kind is TurnStarted:
         return OpenTurn(number=number, since=at, version=version)
+    if isinstance(data, Retracted):
+        return _without(open, data)
     return None if kind in _ENDS else open
+
+
+def _without(open: OpenTurn | None, data: Retracted) -> OpenTurn | None:
+    """The turn in flight when its start, or some of its calls, are retracted."""
+    if open is None or data.first <= open.version <= data.upto:
+        return None
+    if not any(call in open.calls for call in data.calls):
+        return open
+    return _replace(open, calls={name: item for name, item in open.calls.items() if name not in data.calls})
 
 
 _ENDS: Final = frozenset({TurnFinished, TurnInterrupted, TurnRolledBack})

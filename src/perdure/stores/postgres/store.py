@@ -270,11 +270,13 @@ class PostgresStore:
         """Drop a log prefix for good."""
         await self._write(lambda tx: writes.prune(tx, session, upto, digest, snapshot, expected))
 
-    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
+    async def erase(
+        self, session: SessionId, at: int, accounts: Sequence[AccountMove] = (), *, expected: bytes | None = None
+    ) -> bool:
         """Remove a session. Its salt goes as well, and with it the session in every backup."""
 
         def work(salt: bytes | None) -> Awaitable[bool]:
-            return self._write(lambda tx: writes.erase(tx, session, at, accounts, salt))
+            return self._write(lambda tx: writes.erase(tx, session, at, accounts, salt, expected))
 
         return await self._owners.erase(session, self._place, work)
 

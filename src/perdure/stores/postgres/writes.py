@@ -290,12 +290,21 @@ def keep_position(tx: Transaction, latest: int) -> None:
         tx.execute(Q["keep_position"], (latest,))
 
 
-def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes | None) -> bool:
+def erase(
+    tx: Transaction,
+    session: SessionId,
+    at: int,
+    accounts: Sequence[AccountMove],
+    salt: bytes | None,
+    expected: bytes | None,
+) -> bool:
     """Everything of a session goes; a tombstone keeps the feed's positions growing."""
     found = tx.execute(Q["place"], (session,)).fetchone()
     if found is None:
         return False
     if found[4] not in (salt, None):  # the id was erased and used again meanwhile
+        raise moved_on(session)
+    if expected not in (None, tx.execute(Q["standing"], (session,)).fetchone()[2]):
         raise moved_on(session)
     no, version = found[0], found[1]
     if tx.execute(Q["has_dependents"], (no,)).fetchone() is not None:

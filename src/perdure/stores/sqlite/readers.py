@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
-from perdure.core.errors import Damaged
+from perdure.core.errors import Damaged, PerdureError
 from perdure.stores.packing import PACKING, Packing
 from perdure.stores.sqlite.connection import connect, translate
 from perdure.stores.sqlite.finding import contains
@@ -38,6 +38,32 @@ class Readers:
         self._left: Ticket[None] = Ticket()
         self._paused: Ticket[None] | None = None
         self._threads: Any = None
+        self._watch: apsw.Connection | None = None
+        self._watches = 0
+        self._watching = Lock()
+        self._closed = False
+
+    def moment(self) -> tuple[int, int] | None:
+        """A mark of the file as it stands, another one after every commit by anyone; None when there is none to be had.
+        It is a look at shared memory, so quick that tasks take it on their own thread.
+        """
+        with self._watching:
+            if self._paused is not None or self._closed:
+                return None
+            try:
+                if self._watch is None:
+                    self._watch = connect(self._path, writable=False)
+                    self._watch.set_busy_timeout(0)
+                    self._watches += 1
+                return self._watches, self._watch.pragma("data_version")
+            except (apsw.Error, PerdureError):
+                self._unwatch()
+                return None
+
+    def _unwatch(self) -> None:
+        if self._watch is not None:
+            self._watch.close(True)
+            self._watch = None
 
     async def ask(self, question: Callable[[Asks], T]) -> T:
         """The answer as of one consistent moment of the file."""
@@ -105,6 +131,8 @@ class Readers:
                 left.wait(GLANCE)
         while self._idle:
             self._idle.pop().close()
+        with self._watching:
+            self._unwatch()
 
     def go_on(self) -> None:
         """Take questions again."""
@@ -138,5 +166,8 @@ class Readers:
         """Close every idle connection and stop the threads."""
         if self._threads is not None:
             self._threads.shutdown(wait=True)
+        with self._watching:
+            self._closed = True
+            self._unwatch()
         while self._idle:
             self._idle.pop().close()

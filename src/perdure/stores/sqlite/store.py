@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any, TypeVar
 
 import apsw
+import msgspec
 
 from perdure.core.errors import PerdureError, ReadOnly, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
+from perdure.core.session.values import clone
 from perdure.core.session.write import Checkpoint
 from perdure.core.tiers import Tier
 from perdure.ports.ambient import Ambient
@@ -42,6 +44,7 @@ from perdure.waiting import Bell, Forking, on_fork
 T = TypeVar("T")
 POLL_SECONDS = 0.02
 FEED_PAGE = 256
+MAX_HEADS = 1024
 
 
 class Joining:
@@ -72,6 +75,7 @@ class SqliteStore:
     ) -> None:
         """The seal, or what finds it for the mark that the file carries."""
         self.path = os.path.abspath(path)
+        self._heads: dict[SessionId, tuple[tuple[int, int] | None, Head | None]] = {}
         self._ambient = ambient
         self._read_only = read_only
         self._closed = False
@@ -163,8 +167,19 @@ class SqliteStore:
         return await self._read(lambda connection: reads.place(connection, session))
 
     async def head(self, session: SessionId) -> Head | None:
-        """Where a session stands."""
-        return await self._read(lambda connection: reads.head(self._packing, connection, session))
+        """Where a session stands. What was read stays good until somebody commits."""
+        self._must_be_open()
+        moment, known = self._readers.moment(), self._heads.get(session)
+        if known is None or known[0] != moment or moment is None:
+            known = moment, await self._read(lambda connection: reads.head(self._packing, connection, session))
+            if len(self._heads) > MAX_HEADS:
+                self._heads.clear()
+            self._heads[session] = known
+        found = known[1]
+        if found is None or not found.row.metadata:
+            return found
+        row = msgspec.structs.replace(found.row, metadata=clone(found.row.metadata))  # callers may change theirs
+        return msgspec.structs.replace(found, row=row)
 
     async def run(self, source: SessionId, *, after: int, upto: int, limit: int, newest: bool = False) -> Run:
         """A stretch of a source's own records."""
@@ -256,13 +271,17 @@ class SqliteStore:
         """Drop a log prefix for good."""
         await self._write(lambda tx: writes.prune(tx, session, upto, digest, snapshot, expected))
 
-    async def erase(self, session: SessionId, at: int, accounts: Sequence[AccountMove] = ()) -> bool:
+    async def erase(
+        self, session: SessionId, at: int, accounts: Sequence[AccountMove] = (), *, expected: bytes | None = None
+    ) -> bool:
         """Remove a session. Its salt goes as well, and with it the session in every backup."""
 
         def work(salt: bytes | None) -> Awaitable[bool]:
-            return self._write(lambda tx: writes.erase(tx, session, at, accounts, salt))
+            return self._write(lambda tx: writes.erase(tx, session, at, accounts, salt, expected))
 
-        return await self._owners.erase(session, self._place, work)
+        gone = await self._owners.erase(session, self._place, work)
+        self._heads.pop(session, None)
+        return gone
 
     async def salts(self, after: SessionId | None, limit: int) -> tuple[tuple[SessionId, bytes | None], ...]:
         """Which salt each session names."""

@@ -345,7 +345,14 @@ def keep_position(tx: Transaction, latest: int) -> None:
         tx.execute(Q["keep_position"], (latest,))
 
 
-def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[AccountMove], salt: bytes | None) -> bool:
+def erase(
+    tx: Transaction,
+    session: SessionId,
+    at: int,
+    accounts: Sequence[AccountMove],
+    salt: bytes | None,
+    expected: bytes | None,
+) -> bool:
     """Everything of a session goes; a tombstone keeps the feed's positions growing."""
     found = tx.execute(Q["place"], (raw(session),)).fetchone()
     if found is None:
@@ -355,6 +362,8 @@ def erase(tx: Transaction, session: SessionId, at: int, accounts: Sequence[Accou
     no, version = found[0], found[1]
     if tx.execute(Q["dependents"], (no, no)).fetchone() is not None:
         raise not_erased(session)
+    if expected not in (None, tx.execute(Q["standing"], (raw(session),)).fetchone()[2]):
+        raise moved_on(session)
     tx.destroys = True
     # The tombstone comes first: it takes a position above all that are about to go.
     tx.execute(Q["insert_tombstone"], (version, raw(session), at.to_bytes(8, "big")))

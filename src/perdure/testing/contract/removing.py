@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from msgspec.structs import replace
 
-from perdure.core.errors import BranchRefused, Invalid, NotFound, PruneRefused
+from perdure.core.errors import BranchRefused, Invalid, NotFound, PruneRefused, VersionConflict
 from perdure.core.session import record
 from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Query, Snapshot, Store
@@ -64,6 +64,19 @@ class Erasing:
         assert after[other.session] == before[other.session]
         assert after["keys"] == before["keys"]
         assert await names(store, text="same words", tags=("same",)) == [other.session]
+
+    async def test_what_has_gone_on_is_not_erased_by_whoever_expects_it_as_it_was(
+        self, store: Store, make: Builder, ambient: FixedAmbient
+    ) -> None:
+        made = make.create(said("first"))
+        await put(store, made)
+        await put(store, after := make.append(made, said("second")))
+        before = await everything(store, [after])
+        with pytest.raises(VersionConflict):
+            await store.erase(made.session, ambient.now(), expected=made.digest)
+        assert await everything(store, [after]) == before
+        assert await store.erase(made.session, ambient.now(), expected=after.digest)
+        assert await store.head(made.session) is None
 
     async def test_erasing_is_refused_while_a_branch_shares_the_log(
         self, store: Store, make: Builder, ambient: FixedAmbient
