@@ -11,6 +11,8 @@ LOCK_VENV := .venv-lock
 UV_VERSION := 0.13.7
 READY := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
+JUDGES_VENV := .venv-judges
+JUDGES_READY := $(JUDGES_VENV)/.ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -29,7 +31,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench torture torture-postgres lock clean
+.PHONY: help setup check test demo bench judges torture torture-postgres lock clean
 
 help: ## list the targets
 	@echo "usage: make <target> [ARGS=...]"
@@ -81,6 +83,20 @@ $(BENCH_READY): requirements/bench.txt
 	@$(BENCH_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/bench.txt
 	@touch $@
 
+judges: $(JUDGES_READY) ## run others' tests on our adapters: conformance kits and the frameworks' own suites
+	@$(JUDGES_VENV)/bin/python -m judges $(ARGS)
+
+$(JUDGES_READY): requirements/judges.txt pyproject.toml
+	@if ! $(JUDGES_VENV)/bin/python -c "$(PROBE)" >/dev/null 2>&1; then \
+	  $(find_python); \
+	  echo "judges: making $(JUDGES_VENV) with $$("$$python" --version)"; \
+	  rm -rf $(JUDGES_VENV) && "$$python" -m venv $(JUDGES_VENV); \
+	fi
+	@echo "judges: installing requirements/judges.txt (hashes checked; large, once)"
+	@$(JUDGES_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/judges.txt
+	@$(JUDGES_VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
+	@touch $@
+
 torture: $(READY) ## kill processes at every moment and look for a lost write
 	@$(VENV)/bin/python -m torture $(ARGS)
 
@@ -92,13 +108,13 @@ lock: ## write requirements/*.txt anew from *.in (ARGS=--upgrade for newer versi
 	  $(find_python); \
 	  "$$python" -m venv $(LOCK_VENV) && $(LOCK_VENV)/bin/python -m pip install -qq uv==$(UV_VERSION); \
 	fi
-	@for set in root dev bench; do \
+	@for set in root dev bench judges; do \
 	  echo "lock: requirements/$$set.txt"; \
 	  $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	    $(ARGS) requirements/$$set.in --output-file requirements/$$set.txt || exit 1; \
 	done
 
 clean: ## remove all that the other targets made, environments included
-	@rm -rf $(VENV) $(BENCH_VENV) $(LOCK_VENV) dist build .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf $(VENV) $(BENCH_VENV) $(JUDGES_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

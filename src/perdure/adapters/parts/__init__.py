@@ -1,0 +1,1 @@
+"""What adapters are made of: translations, views of logs, ranking. The adapters themselves stand one folder up."""

@@ -1,0 +1,263 @@
+"""Events and state of Google's Agent Development Kit as perdure keeps them, and any conversation as ADK reads it.
+
+An event's JSON lies beside what it says, so ADK reads back exactly what it wrote. An event that says nothing (state,
+rewinds, compactions) is a note. What others said is translated. Everything here is pure.
+"""
+
+import json
+from base64 import b64encode
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Any, Final
+
+from google.adk.events.event import Event as AdkEvent
+from google.adk.sessions.state import State
+from google.genai import types
+from pydantic_core import to_jsonable_python
+
+from perdure.events import (
+    Draft,
+    Event,
+    Item,
+    Message,
+    Noted,
+    Payload,
+    Retracted,
+    Spoken,
+    ToolAsked,
+    ToolFinished,
+    items_of,
+    native,
+)
+
+BY: Final = "google_adk"
+EVENT: Final = "event"
+REWIND: Final = "rewind"
+TELLING: Final = frozenset({"redacted", "retracted", "turn_rolled_back", "vars_patched"})
+"""Kinds that change what a session says or holds, besides what is said."""
+ODD: Final = "$json"
+NESTED: Final = 50
+_ROLES: Final = {"user": "user", "system": "system"}
+_DOCUMENTS: Final = {"image": "image", "application/pdf": "document"}
+
+Document = dict[str, Any]
+
+
+def spelled(event: AdkEvent) -> str:
+    """An event as it is kept: JSON, by the names of the fields, without what is not set."""
+    return event.model_dump_json(exclude_none=True, by_alias=False)
+
+
+def drafts(event: AdkEvent, text: str) -> list[Draft]:
+    """What an event becomes in the log: what it says with its JSON beside it, or a note."""
+    agent = event.author if event.author not in ("", "user") else None
+    if event.actions.rewind_before_invocation_id:
+        return [Draft(Noted(by=BY, about=REWIND, data=text), agent)]
+    said = payloads(event)
+    if not said:
+        return [Draft(Noted(by=BY, about=EVENT, data=text), agent)]
+    return [Draft(payload, agent) for payload in native(BY, text, said)]
+
+
+def payloads(event: AdkEvent) -> list[Spoken]:
+    """What an event says and does, in its order; parts that are neither words nor tools are kept as blocks."""
+    found: list[Spoken] = []
+    blocks: list[dict[str, Any]] = []
+    role = "user" if event.author == "user" else "assistant"
+
+    def say() -> None:
+        if blocks:
+            plain = len(blocks) == 1 and blocks[0]["type"] == "text"
+            found.append(Message(role=role, content=blocks[0]["text"] if plain else list(blocks)))
+            blocks.clear()
+
+    for part in (event.content.parts if event.content is not None else None) or ():
+        call, answer = part.function_call, part.function_response
+        if call is not None:
+            say()
+            found.append(ToolAsked(call=call.id or "", name=call.name or "", arguments=_plain(call.args or {})))
+        elif answer is not None:
+            say()
+            found.append(ToolFinished(call=answer.id or "", result=_plain(answer.response or {})))
+        else:
+            blocks.append(_block(part))
+    say()
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Arguments and results as plain data. The event's JSON has exactly what was given."""
+    return _fitting(jsonable(value))
+
+
+def _fitting(value: Any) -> Any:
+    """A value of JSON with its numbers spelled out where they are too large for any store."""
+    if type(value) is dict:
+        return {key: _fitting(item) for key, item in value.items()}
+    if type(value) is list:
+        return [_fitting(item) for item in value]
+    large = (type(value) is int and not -(2**63) <= value < 2**64) or (type(value) is float and not isfinite(value))
+    return str(value) if large else value
+
+
+def _block(part: types.Part) -> dict[str, Any]:
+    if part.text is not None:
+        return {"type": "thinking", "thinking": part.text} if part.thought else {"type": "text", "text": part.text}
+    data, file = part.inline_data, part.file_data
+    if data is not None and data.data is not None and (kind := _kind(data.mime_type)) is not None:
+        encoded = b64encode(data.data).decode()
+        return {"type": kind, "source": {"type": "base64", "media_type": data.mime_type, "data": encoded}}
+    if file is not None and file.file_uri and (kind := _kind(file.mime_type)) is not None:
+        return {"type": kind, "source": {"type": "url", "url": file.file_uri}}
+    return {"type": BY, "part": part.model_dump(mode="json", exclude_none=True)}
+
+
+def _kind(mime: str | None) -> str | None:
+    mime = mime or ""
+    return _DOCUMENTS.get(mime) or _DOCUMENTS.get(mime.partition("/")[0])
+
+
+def history(log: Iterable[Event]) -> list[tuple[int, AdkEvent]]:
+    """The events of a stretch of a log as ADK has them, each with its first version, oldest first.
+
+    A rewind takes words out of the conversation for others only: ADK itself skips what it rewound.
+    """
+    known = list(log)
+    rewinds = {event.version - 1 for event in known if _noted(event.data) == REWIND}
+    known = [event for event in known if event.version not in rewinds or event.kind != Retracted.kind]
+    gone = [event.data for event in known if isinstance(event.data, Retracted)]
+    notes = [
+        (event.version, AdkEvent.model_validate_json(event.data.data))
+        for event in known
+        if isinstance(event.data, Noted)
+        and _noted(event.data) is not None
+        and not any(data.first <= event.version <= data.upto for data in gone)
+    ]
+    found = [*notes, *_items(items_of(known))]
+    found.sort(key=lambda pair: pair[0])
+    return found
+
+
+def _noted(data: Payload) -> str | None:
+    """Which note of ours this is; None for everything else, and for one whose content was destroyed."""
+    ours = isinstance(data, Noted) and data.by == BY and data.about in (EVENT, REWIND) and type(data.data) is str
+    return data.about if ours and isinstance(data, Noted) else None
+
+
+def _items(items: Sequence[Item]) -> Iterator[tuple[int, AdkEvent]]:
+    names: dict[str, str] = {}
+    for item in items:
+        names.update((payload.call, payload.name) for payload in item.payloads if isinstance(payload, ToolAsked))
+        if item.by == BY and type(item.native) is str:
+            yield item.first, AdkEvent.model_validate_json(item.native)
+        else:
+            yield item.first, _translated(item, names)
+
+
+def _translated(item: Item, names: dict[str, str]) -> AdkEvent:
+    """Somebody else's item as an event: by the user, by the system, or by the model."""
+    first = item.payloads[0]
+    author = _ROLES.get(first.role, "model") if isinstance(first, Message) else "model"
+    answers = isinstance(first, ToolFinished) or (isinstance(first, Message) and first.role == "tool")
+    return AdkEvent(
+        id=f"perdure-{item.first}",
+        invocation_id="" if item.turn is None else f"perdure-turn-{item.turn}",
+        author=author,
+        timestamp=item.at / 1_000_000,
+        content=types.Content(
+            role="model" if author == "model" and not answers else "user",
+            parts=[part for payload in item.payloads for part in _parts(payload, names)],
+        ),
+    )
+
+
+def _parts(payload: Spoken, names: dict[str, str]) -> Iterator[types.Part]:
+    match payload:
+        case ToolAsked(call=call, name=name, arguments=arguments):
+            held = arguments if type(arguments) is dict else {"arguments": arguments}
+            yield types.Part(function_call=types.FunctionCall(id=call, name=name, args=held))
+        case ToolFinished(call=call, result=result, error=error):
+            yield _answer(call, names, result if error is None else {"error": error})
+        case Message(content=str(text)):
+            yield types.Part(text=text)
+        case Message(content=list(blocks)):
+            for block in blocks:
+                yield from _said(block, names)
+        case _:
+            yield types.Part(text=str(payload.content))
+
+
+def _answer(call: str, names: dict[str, str], result: Any) -> types.Part:
+    held = result if type(result) is dict else {"result": result}
+    return types.Part(
+        function_response=types.FunctionResponse(id=call, name=names.get(call) or call or "tool", response=held)
+    )
+
+
+def _said(block: Any, names: dict[str, str]) -> Iterator[types.Part]:
+    """The part that a block of another framework comes to; one nobody knows here is left out."""
+    match block:
+        case str(text) | {"type": "text", "text": str(text)}:
+            yield types.Part(text=text)
+        case {"type": "thinking", "thinking": str(text)}:
+            yield types.Part(text=text, thought=True)
+        case {"type": "tool_use", "name": str(name), "input": asked}:
+            held = asked if type(asked) is dict else {"arguments": asked}
+            yield types.Part(function_call=types.FunctionCall(id=block.get("id"), name=name, args=held))
+        case {"type": "tool_result", "content": result}:
+            yield _answer(str(block.get("tool_use_id") or ""), names, result)
+        case {"source": {"type": "base64", "media_type": str(mime), "data": str(data)}}:
+            yield types.Part(inline_data=types.Blob(mime_type=mime, data=a2b_base64(data)))
+        case {"type": str(kind), "source": {"type": "url", "url": str(url)}}:
+            mime = "application/pdf" if kind == "document" else "image/*"
+            yield types.Part(file_data=types.FileData(file_uri=url, mime_type=mime))
+        case _:
+            return
+
+
+def jsonable(value: Any) -> Any:
+    """What JSON makes of a value, as ADK's own stores write it: what JSON has no word for becomes its `repr`."""
+    try:
+        return to_jsonable_python(value)
+    except (ValueError, TypeError):
+        return to_jsonable_python(value, serialize_unknown=True)
+
+
+def scopes(state: Document) -> tuple[Document, Document, Document]:
+    """State as JSON: the session's own, the app's and the user's without their prefixes, nothing temporary."""
+    own, app, user = Document(), Document(), Document()
+    for key, value in state.items():
+        if key.startswith(State.APP_PREFIX):
+            app[key.removeprefix(State.APP_PREFIX)] = value
+        elif key.startswith(State.USER_PREFIX):
+            user[key.removeprefix(State.USER_PREFIX)] = value
+        elif not key.startswith(State.TEMP_PREFIX):
+            own[key] = value
+    return (jsonable(own), jsonable(app), jsonable(user)) if state else (own, app, user)
+
+
+def kept(fields: Document) -> Document:
+    """State as vars hold it: a value that JSON has and perdure has not is kept as its text."""
+    return {key: {ODD: json.dumps(value)} if _odd(value) else value for key, value in fields.items()}
+
+
+def given(document: Document) -> Document:
+    """State from vars."""
+    return {key: json.loads(value[ODD]) if _marked(value) else value for key, value in document.items()}
+
+
+def _marked(value: Any) -> bool:
+    return type(value) is dict and len(value) == 1 and type(value.get(ODD)) is str
+
+
+def _odd(value: Any, depth: int = 0) -> bool:
+    """Whether a value of JSON is more than perdure takes, or looks like one that was."""
+    if type(value) is dict:
+        inside = [*value, *value.values()]
+        return depth > NESTED or (not depth and _marked(value)) or any(_odd(item, depth + 1) for item in inside)
+    if type(value) is list:
+        return depth > NESTED or any(_odd(item, depth + 1) for item in value)
+    if type(value) is str:
+        return not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value)
+    return (type(value) is int and not -(2**63) <= value < 2**64) or (type(value) is float and not isfinite(value))

@@ -1,0 +1,334 @@
+"""Items of the Responses API as turns say them, and what others said as items of the Responses API.
+
+An item is kept word for word, as the JSON text it would be sent as; beside it stands what it says to everybody else: a
+message, a tool's call, a tool's result. All of it is pure: nothing here reads or writes.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from perdure import errors
+from perdure.events import Event, Item, Message, Redacted, Retracted, Spoken, ToolAsked, ToolFinished, items_of, native
+
+BY: Final = "openai_agents"
+_ROLES: Final = {"user": "user", "system": "system", "developer": "system", "tool": "tool"}
+_TEXTS: Final = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
+_DATA_URL: Final = re.compile(r"data:(?P<kind>[^;,]*);base64,(?P<data>.*)", re.DOTALL)
+_OWN: Final = frozenset({"type", "id", "call_id", "status", "output", "name", "error", "results", "outputs"})
+"""What a call says besides its arguments."""
+_CHANGING: Final = frozenset({Redacted.kind, Retracted.kind, "turn_rolled_back"})
+"""Events that change what was said before them."""
+_STRANGE: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def plain(item: Any) -> dict[str, Any]:
+    """An item as a dict, also when it is handed over as an object of the SDK's."""
+    if isinstance(item, Mapping):
+        return dict(item)
+    dump = getattr(item, "model_dump", None)
+    found = dump(mode="json", exclude_unset=True) if callable(dump) else None
+    if not isinstance(found, dict):
+        raise errors.Invalid(f"an item is a dict or a model of the Responses API, not {type(item).__name__}")
+    return found
+
+
+def written(items: Iterable[Any]) -> list[list[Spoken]]:
+    """What is recorded for each of these items."""
+    return [recorded(as_json(item)) for item in map(plain, items)]
+
+
+def as_json(item: Mapping[str, Any]) -> str:
+    """An item word for word. `Invalid` for what JSON has no words for."""
+    try:
+        text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise errors.Invalid(f"an item must be plain JSON data: {error}; convert it before adding it") from error
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair: escaped, it can be kept
+        return json.dumps(item, separators=(",", ":"))
+    return text
+
+
+def recorded(text: str) -> list[Spoken]:
+    """What is recorded for one item, given as the JSON text it is."""
+    return native(BY, text, told(json.loads(text)))
+
+
+def told(item: dict[str, Any]) -> list[Spoken]:
+    """What an item says to those who do not know the Responses API."""
+    kind, call = item.get("type") or "message", item.get("call_id")
+    if kind == "message" and "content" in item:
+        role = item.get("role")
+        content = blocks(item["content"])
+        return [Message(role=_ROLES.get(role, "assistant") if isinstance(role, str) else "assistant", content=content)]
+    if kind == "reasoning":
+        thought = "\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
+        return [Message(role="assistant", content=[{"type": "thinking", "thinking": _clean(thought)}])]
+    if kind.endswith("call_output") and isinstance(call, str) and call:
+        return [ToolFinished(call=_clean(call), result=_result(item.get("output")))]
+    if kind.endswith("_call") and isinstance(call, str) and call:
+        return [ToolAsked(call=_clean(call), name=_name(item, kind), arguments=_arguments(item))]
+    if kind.endswith("_call") and isinstance(item.get("id"), str) and item["id"]:
+        return _hosted(item, kind)
+    said = [f"({kind})", *([_clean(item["name"])] if isinstance(item.get("name"), str) else [])]
+    return [Message(role="assistant", content=" ".join(said))]
+
+
+def _hosted(item: dict[str, Any], kind: str) -> list[Spoken]:
+    """A tool that ran where the model runs: its call and its result are one item."""
+    call = _clean(item["id"])
+    asked = ToolAsked(call=call, name=_name(item, kind), arguments=_arguments(item))
+    found = next((item[name] for name in ("output", "outputs", "results") if item.get(name) is not None), None)
+    error = item.get("error")
+    if error is not None:
+        return [asked, ToolFinished(call=call, error=error if isinstance(error, str) else _dumped(error))]
+    return [asked, ToolFinished(call=call, result=_result(found if found is not None else item.get("status")))]
+
+
+def blocks(content: Any) -> Any:
+    """The content of a message: a text, or blocks as everybody spells them."""
+    if isinstance(content, str):
+        return _clean(content)
+    if not isinstance(content, list):
+        return _dumped(content)
+    return [_block(part) for part in content]
+
+
+def _block(part: Any) -> dict[str, Any]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind in _TEXTS:
+        return {"type": "text", "text": _clean(part.get("text"))}
+    if kind == "refusal":
+        return {"type": "text", "text": _clean(part.get("refusal"))}
+    url = part.get("image_url") or part.get("file_url") or part.get("file_data") if isinstance(part, dict) else None
+    if kind in ("input_image", "input_file") and isinstance(url, str):
+        inline = _DATA_URL.fullmatch(url)
+        source = {"type": "url", "url": _clean(url)}
+        if inline is not None:
+            source = {"type": "base64", "media_type": inline["kind"], "data": inline["data"]}
+        return {"type": "image" if kind == "input_image" else "document", "source": source}
+    return {"type": "text", "text": _dumped(part)}
+
+
+def _texts(parts: Any) -> list[str]:
+    if isinstance(parts, str):
+        return [parts]
+    found = [part.get("text") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return [text for text in found if isinstance(text, str)]
+
+
+def _result(output: Any) -> Any:
+    return blocks(output) if isinstance(output, str | list) else None if output is None else _dumped(output)
+
+
+def _name(item: dict[str, Any], kind: str) -> str:
+    name = item.get("name")
+    return _clean(name) if isinstance(name, str) and name else kind.removesuffix("_call")
+
+
+def _arguments(item: dict[str, Any]) -> Any:
+    """The arguments of a call: parsed where they are plain data, else as they were written."""
+    given = item.get("arguments", item.get("input", item.get("action")))
+    if given is None:
+        given = {name: value for name, value in item.items() if name not in _OWN} or None
+    if isinstance(given, str):
+        try:
+            found = json.loads(given)
+        except (ValueError, RecursionError):
+            return _clean(given)
+        return _clean(given) if not isinstance(found, dict) else _kept(found, given)
+    return _kept(given, None)
+
+
+def _kept(value: Any, written: str | None) -> Any:
+    """A value, if everybody can read it as it is; else its text."""
+    return value if _fits(value, 32) else _clean(written) if written is not None else _dumped(value)
+
+
+def _fits(value: Any, depth: int) -> bool:
+    if isinstance(value, dict):
+        return depth > 0 and all(_sound(key) and _fits(item, depth - 1) for key, item in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(_fits(item, depth - 1) for item in value)
+    if isinstance(value, str):
+        return _sound(value)
+    if isinstance(value, float):
+        return value - value == 0  # neither infinite nor no number
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
+
+
+def _sound(text: str) -> bool:
+    return text.isascii() or _clean(text) == text
+
+
+def _clean(text: Any) -> str:
+    """A text without halves of surrogate pairs; those are in the item itself."""
+    found = text if isinstance(text, str) else _dumped(text)
+    return found if found.isascii() else found.encode("utf-8", "replace").decode()
+
+
+def _dumped(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+# ── what was said, as items ──
+
+
+def spelled(item: Item) -> list[dict[str, Any]]:
+    """One item of a conversation; what says nothing to a model is left out."""
+    if item.by == BY and isinstance(item.native, str):
+        return [json.loads(item.native)]
+    return [found for payload in item.payloads for found in _spelled(payload)]
+
+
+def _spelled(payload: Spoken) -> list[dict[str, Any]]:
+    if isinstance(payload, ToolAsked):
+        return [_call(payload.call, payload.name, payload.arguments)]
+    if isinstance(payload, ToolFinished):
+        return [_output(payload.call, payload.result if payload.error is None else payload.error)]
+    content = payload.content
+    if not isinstance(content, list):
+        return [{"role": _role(payload), "content": content if isinstance(content, str) else _dumped(content)}]
+    found: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
+    for block in content:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "tool_use":
+            found.append(_call(str(block.get("id")), str(block.get("name")), block.get("input")))
+        elif kind == "tool_result":
+            found.append(_output(str(block.get("tool_use_id")), block.get("content")))
+        elif kind not in ("thinking", "redacted_thinking"):  # another model's thoughts are no use to this one
+            parts.append(_part(block))
+    if parts and _role(payload) == "assistant":
+        return [
+            {"role": "assistant", "content": "\n".join(part.get("text") or _dumped(part) for part in parts)},
+            *found,
+        ]
+    return [{"role": _role(payload), "content": parts}, *found] if parts else found
+
+
+def _role(message: Message) -> str:
+    return message.role if message.role in ("user", "system") else "assistant"
+
+
+def _part(block: Any) -> dict[str, Any]:
+    source = block.get("source") if isinstance(block, dict) else None
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        return {"type": "input_text", "text": block["text"]}
+    if isinstance(source, dict) and block.get("type") in ("image", "document"):
+        url = source.get("url")
+        if not isinstance(url, str):
+            url = f"data:{source.get('media_type')};base64,{source.get('data')}"
+        if block["type"] == "image":
+            return {"type": "input_image", "detail": "auto", "image_url": url}
+        place = (
+            {"file_url": url} if "url" in source else {"filename": str(block.get("title", "file")), "file_data": url}
+        )
+        return {"type": "input_file", **place}
+    return {"type": "input_text", "text": block if isinstance(block, str) else _readable(block)}
+
+
+def _readable(value: Any) -> str:
+    """Any value as a text."""
+    try:
+        return _dumped(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _call(call: str, name: str, arguments: Any) -> dict[str, Any]:
+    text = arguments if isinstance(arguments, str) else _readable({} if arguments is None else arguments)
+    return {"type": "function_call", "call_id": call, "name": _STRANGE.sub("_", name) or "_", "arguments": text}
+
+
+def _output(call: str, result: Any) -> dict[str, Any]:
+    texts = _texts(result) if isinstance(result, list) and result else []
+    text = "\n".join(texts) if texts and len(texts) == len(result) else _readable("" if result is None else result)
+    return {"type": "function_call_output", "call_id": call, "output": text}
+
+
+class Entry(NamedTuple):
+    """One item of a history, as JSON: the version it begins at, and whether another framework wrote it."""
+
+    first: int
+    foreign: bool
+    text: str
+
+
+class Place(NamedTuple):
+    """Where a session stands, and when it began."""
+
+    born: int
+    version: int
+    digest: bytes
+
+
+class History(NamedTuple):
+    """The items of a session up to a place, all or the end of them."""
+
+    place: Place
+    whole: bool
+    entries: list[Entry]
+
+    @staticmethod
+    def of(place: Place, conversation: Sequence[Item], wanted: int | None) -> "History":
+        """A conversation read after its session was seen at a place. What came in between is left for later."""
+        entries = [entry for item in conversation if item.last <= place.version for entry in entries_of(item)]
+        return History(place, wanted is None or len(conversation) < wanted, entries)
+
+    def serves(self, place: Place, wanted: int | None) -> bool:
+        """Whether this is the beginning of what a session holds now, and as much as is wanted."""
+        if place.born != self.place.born or place.version < self.place.version:
+            return False
+        if place.version == self.place.version and place.digest != self.place.digest:
+            return False
+        return self.whole or (wanted is not None and wanted <= len(self.entries))
+
+    def after(self, place: Place, events: Sequence[Event]) -> "History | None":
+        """The history after the events that follow; None when they change what was said before."""
+        if not events or events[0].version != self.place.version + 1:
+            return None
+        if any(event.kind in _CHANGING for event in events):
+            return None
+        return History(
+            place, self.whole, [*self.entries, *(one for item in items_of(events) for one in entries_of(item))]
+        )
+
+    def latest(self, wanted: int | None) -> list[dict[str, Any]]:
+        """The items, or the latest ones; no limit if it is negative.
+
+        A result that another framework recorded and whose call is not among them becomes words, since a model refuses
+        a result to nothing. The SDK's own items are as they were given.
+        """
+        entries = self.entries if wanted is None or wanted < 0 else self.entries[-wanted:] if wanted else []
+        found: list[dict[str, Any]] = _parsed(f"[{','.join([entry.text for entry in entries])}]")
+        asked: set[Any] = set()
+        for index, (entry, item) in enumerate(zip(entries, found, strict=True)):
+            if item.get("type") == "function_call":
+                asked.add(item.get("call_id"))
+            elif entry.foreign and item.get("type") == "function_call_output" and item["call_id"] not in asked:
+                found[index] = {"role": "assistant", "content": f"(result of a tool) {item['output']}"}
+        return found
+
+
+NOTHING: Final = History(Place(0, 0, b""), True, [])
+
+
+def entries_of(item: Item) -> list[Entry]:
+    """One item of a conversation as entries of a history."""
+    if item.by == BY and isinstance(item.native, str):
+        return [Entry(item.first, False, item.native)]
+    return [Entry(item.first, True, as_json(one)) for one in spelled(item)]
+
+
+def _parsed(text: str) -> Any:
+    """JSON as Python reads it, which also reads what is not quite JSON: NaN, half a surrogate pair."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return json.loads(text)
