@@ -12,6 +12,7 @@ from perdure.edge.cli.lazy import LazyGroup
 COMMANDS: Final = {
     "demo": ("demo.command:demo", "Watch a session survive a crash; no key needed."),
     "sessions": ("sessions:sessions", "Look into a store and work on its sessions."),
+    "import": ("importing:import_from", "Bring conversations over from a framework's own store."),
     "sweep": ("sweep:sweep", "See to the sessions whose time has come."),
     "archive": ("archive:archive", "Put ended sessions away, and take them back."),
     "backup": ("backup:backup", "Copy a store while it is in use, verified."),

@@ -1,0 +1,1 @@
+"""Conversations brought over from the stores of agent frameworks: one module for each kind of source."""

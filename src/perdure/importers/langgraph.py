@@ -1,0 +1,280 @@
+"""Threads from LangGraph's own savers: the tables of `SqliteSaver` and `PostgresSaver`, read without changing them.
+
+Checkpoints are put through the adapter, oldest first, so that the threads go on in LangGraph and read as turns.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from perdure import AsyncPerdure, Perdure, errors
+from perdure.adapters.langgraph import PerdureSaver
+from perdure.adapters.parts.channels import BY
+from perdure.adapters.parts.checkpoints import WRITES, Thread
+from perdure.adapters.parts.following import Following
+from perdure.adapters.parts.langgraph_configs import Bytes, Told
+from perdure.adapters.parts.langgraph_upkeep import TAG, batches
+from perdure.events import Noted
+from perdure.importers.report import Imported, Progress
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SQLITE: Final = {
+    "checkpoints": {"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "checkpoint", "metadata"},
+    "writes": {"thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value"},
+}
+_HEADER: Final = b"SQLite format 3\0"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One checkpoint as it was found."""
+
+    ns: str
+    id: str
+    parent: str | None
+    checkpoint: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+class Written(msgspec.Struct, frozen=True):
+    """One pending write as it was found."""
+
+    ns: str
+    id: str
+    task: str
+    path: str
+    idx: int
+    channel: str
+    kind: str
+    data: bytes
+
+
+class Source(Protocol):
+    """The tables of a saver."""
+
+    def threads(self) -> list[str]:
+        """The names of the threads."""
+
+    def rows(self, thread: str, codec: Bytes, report: Imported) -> Iterator[Row]:
+        """The checkpoints of a thread, oldest first; what cannot be read is noted in the report."""
+
+    def writes(self, thread: str) -> list[Written]:
+        """The pending writes of a thread."""
+
+
+async def import_from(
+    db: Perdure | AsyncPerdure,
+    source: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+    dry_run: bool = False,
+    serde: SerializerProtocol | None = None,
+) -> Imported:
+    """Bring over the threads of a SQLite file or a PostgreSQL database (`postgresql://…`). A thread that is there
+    already is left alone; one whose import was cut short is finished. State with types of your own needs a `serde`
+    that allows them.
+    """
+    source = os.fspath(source)
+    serde = serde or JsonPlusSerializer(allowed_msgpack_modules=None)
+    report = Imported(source=source, dry_run=dry_run)
+    importing = _Importing(db.aio, report, serde)
+    if source.startswith(("postgresql://", "postgres://")):
+        import psycopg
+
+        try:
+            with psycopg.connect(source, options="-c default_transaction_read_only=on") as connection:
+                await importing.run(_Postgres(connection), progress)
+        except psycopg.errors.UndefinedTable as error:
+            raise errors.Invalid("this database has no tables of LangGraph's PostgresSaver", source=source) from error
+        except psycopg.OperationalError as error:
+            raise errors.Invalid(f"cannot read the database: {error}", source=source) from error
+    else:
+        with closing(_sqlite(source)) as connection:
+            try:
+                await importing.run(_Sqlite(connection), progress)
+            except sqlite3.DatabaseError as error:
+                raise errors.Invalid(f"cannot read {source}: {error}; restore it from a backup") from error
+    return report
+
+
+class _Importing:
+    """One import."""
+
+    def __init__(self, db: AsyncPerdure, report: Imported, serde: SerializerProtocol) -> None:
+        self._db = db
+        self._report = report
+        self._codec = Bytes(serde)
+        self._saver = PerdureSaver(db, serde=serde)
+        self._following = Following(Thread)
+
+    async def run(self, source: Source, progress: Progress | None) -> None:
+        """Bring over every thread."""
+        names = source.threads()
+        for done, name in enumerate(names):
+            if progress is not None:
+                progress(done, len(names))
+            await self._thread(source, name)
+        if progress is not None:
+            progress(len(names), len(names))
+
+    async def _thread(self, source: Source, name: str) -> None:
+        what = f"thread {name}"
+        rows = list(source.rows(name, self._codec, self._report))
+        known = {(row.ns, row.id) for row in rows}
+        view = await self._following.present(self._db.named(name))
+        there = {(ns, id) for ns, space in view.spaces.items() for id in space} if view is not None else set()
+        if view is not None and (there - known or (view.said and not there)):
+            return self._report.skip(what, "a session of this name is there, with things of its own")
+        if known and known == there:
+            return self._report.skip(what, "it is there already")
+        if not rows:
+            return self._report.skip(what, "it has no checkpoint that can be read")
+        self._report.sessions += 1
+        self._report.names.append(name)
+        self._report.items += len(rows) - len(there)
+        if not self._report.dry_run:
+            try:
+                await self._bring(source, name, [row for row in rows if (row.ns, row.id) not in there], rows)
+            except errors.CallerError as error:
+                self._report.skip(what, f"only in part: {error}")
+        return None
+
+    async def _bring(self, source: Source, name: str, missing: list[Row], rows: list[Row]) -> None:
+        """Write what is missing: pending writes first, so that a thread that looks whole is whole."""
+        try:
+            await self._db.create(name, name=name, tags=[TAG])
+        except errors.AlreadyExists:  # an import that was cut short
+            pass
+        for batch in batches(_noted(item) for item in source.writes(name)):
+            await self._db.named(name).record(batch)
+        versions = {(row.ns, row.id): row.checkpoint["channel_versions"] for row in rows}
+        for row in missing:
+            await self._put(name, row, versions)
+
+    async def _put(self, name: str, row: Row, versions: dict[tuple[str, str], dict[str, Any]]) -> None:
+        before = versions.get((row.ns, row.parent or ""), {})
+        new = {key: item for key, item in row.checkpoint["channel_versions"].items() if before.get(key) != item}
+        parent = {"checkpoint_id": Told(row.parent)} if row.parent else {}
+        place: Any = {"configurable": {"thread_id": name, "checkpoint_ns": row.ns, **parent}}
+        await self._saver.aput(place, row.checkpoint, row.metadata, new)  # type: ignore[arg-type]
+
+
+def _noted(item: Written) -> Noted:
+    data: dict[str, Any] = {"id": item.id, "task": item.task}
+    data |= ({"ns": item.ns} if item.ns else {}) | ({"path": item.path} if item.path else {})
+    return Noted(by=BY, about=WRITES, data=data | {"writes": [[item.idx, item.channel, item.kind, item.data]]})
+
+
+def _sqlite(source: str) -> sqlite3.Connection:
+    """The file, open for reading, if it is one that `SqliteSaver` made."""
+    path = Path(source)
+    if not path.is_file():
+        raise errors.NotFound(f"there is no file {source}; name the file that SqliteSaver writes", source=source)
+    with path.open("rb") as file:
+        if file.read(len(_HEADER)) != _HEADER:
+            raise errors.Invalid(f"{source} is no SQLite file; name the file that SqliteSaver writes", source=source)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    for table, columns in _SQLITE.items():
+        try:
+            found = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise errors.Invalid(f"cannot read {source}: {error}; restore it from a backup") from error
+        if not columns <= found:
+            connection.close()
+            lack = ", ".join(sorted(columns - found))
+            raise errors.Invalid(f"{source} is not what SqliteSaver writes: table {table} lacks {lack}", source=source)
+    return connection
+
+
+class _Sqlite:
+    """The tables of `SqliteSaver`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(writes)")}
+        self._path = "task_path" if "task_path" in columns else "''"
+
+    def threads(self) -> list[str]:
+        return [row[0] for row in self._connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY 1")]
+
+    def rows(self, thread: str, codec: Bytes, report: Imported) -> Iterator[Row]:
+        query = (
+            "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints "
+            "WHERE thread_id = ? ORDER BY checkpoint_id"
+        )
+        for ns, id, parent, kind, data, metadata in self._connection.execute(query, (thread,)):
+            try:
+                checkpoint = _checkpoint(codec.load((kind, data)))
+                yield Row(ns, id, parent, checkpoint, json.loads(metadata) if metadata else {})
+            except (errors.PerdureError, ValueError, TypeError) as error:
+                report.skip(f"checkpoint {id} of thread {thread}", str(error))
+
+    def writes(self, thread: str) -> list[Written]:
+        query = {
+            "task_path": "SELECT checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value "
+            "FROM writes WHERE thread_id = ? ORDER BY checkpoint_id, task_id, idx",
+            "''": "SELECT checkpoint_ns, checkpoint_id, task_id, '', idx, channel, type, value "
+            "FROM writes WHERE thread_id = ? ORDER BY checkpoint_id, task_id, idx",
+        }[self._path]
+        return [_written(row) for row in self._connection.execute(query, (thread,))]
+
+
+class _Postgres:
+    """The tables of `PostgresSaver`."""
+
+    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
+        self._connection = connection
+
+    def threads(self) -> list[str]:
+        return [row[0] for row in self._connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY 1")]
+
+    def rows(self, thread: str, codec: Bytes, report: Imported) -> Iterator[Row]:
+        blobs = {
+            (ns, channel, version): (kind, data)
+            for ns, channel, version, kind, data in self._connection.execute(
+                "SELECT checkpoint_ns, channel, version, type, blob FROM checkpoint_blobs WHERE thread_id = %s",
+                (thread,),
+            )
+        }
+        query = (
+            "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata FROM checkpoints "
+            "WHERE thread_id = %s ORDER BY checkpoint_id"
+        )
+        for ns, id, parent, found, metadata in self._connection.execute(query, (thread,)):
+            try:
+                values = dict(found.get("channel_values") or {})
+                for channel, version in found["channel_versions"].items():
+                    kind, data = blobs.get((ns, channel, str(version)), ("empty", None))
+                    if kind != "empty":
+                        values[channel] = codec.load((kind, bytes(data)))
+                yield Row(ns, id, parent, _checkpoint(found | {"channel_values": values}), metadata or {})
+            except (errors.PerdureError, ValueError, TypeError, KeyError) as error:
+                report.skip(f"checkpoint {id} of thread {thread}", str(error))
+
+    def writes(self, thread: str) -> list[Written]:
+        query = (
+            "SELECT checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob FROM checkpoint_writes "
+            "WHERE thread_id = %s ORDER BY checkpoint_id, task_id, idx"
+        )
+        return [_written(row) for row in self._connection.execute(query, (thread,))]
+
+
+def _written(row: Any) -> Written:
+    ns, id, task, path, idx, channel, kind, data = row
+    return Written(ns, id, task, path, idx, channel, str(kind), bytes(data or b""))
+
+
+def _checkpoint(found: Any) -> dict[str, Any]:
+    if not isinstance(found, dict) or not {"id", "channel_values", "channel_versions"} <= found.keys():
+        raise errors.Invalid("this is no checkpoint that this version of LangGraph writes")
+    return {"v": 1, "ts": "", "versions_seen": {}, "updated_channels": None} | found

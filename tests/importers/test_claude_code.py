@@ -1,0 +1,169 @@
+"""Transcripts on disk, brought over: what the real command line wrote, and what is cut, foreign or still growing."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+
+import perdure
+from perdure import errors
+from perdure.adapters.claude_agent import PerdureSessionStore, place_of
+from perdure.importers.claude_code import import_from
+from tests.adapters.claude_transcripts import OTHER, PROJECT, SESSION, exchange, line, model, uid
+
+MAIN: Any = {"project_key": PROJECT, "session_id": SESSION}
+
+
+@pytest.fixture
+def db() -> Iterator[perdure.Perdure]:
+    with perdure.open(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def projects(tmp_path: Path) -> Path:
+    """Two projects: one with nested agents, new and old, one with a conversation of its own."""
+    root = tmp_path / ".claude" / "projects"
+    write(root / PROJECT / f"{SESSION}.jsonl", exchange())
+    below = root / PROJECT / SESSION / "subagents"
+    write(below / "agent-a1.jsonl", [line(31, "user", "Look", None, isSidechain=True)])
+    (below / "agent-a1.meta.json").write_text(json.dumps({"agentType": "Explore"}))
+    write(below / "workflows" / "w1" / "agent-a2.jsonl", [line(32, "user", "Look more", None, isSidechain=True)])
+    write(root / PROJECT / "agent-old.jsonl", [line(33, "user", "Look, as of old", None, isSidechain=True)])
+    write(root / "-other" / f"{OTHER}.jsonl", [line(41, "user", "Hello", sessionId=OTHER)])
+    return root
+
+
+def write(path: Path, entries: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
+
+
+def load(db: perdure.Perdure, key: Any) -> Any:
+    return perdure.drive(PerdureSessionStore(db).load(key))
+
+
+def test_a_whole_tree_is_brought_over_with_its_nested_agents(db: perdure.Perdure, projects: Path) -> None:
+    told: list[tuple[int, int]] = []
+    report = perdure.drive(import_from(db, projects, progress=lambda *at: told.append(at)))
+    assert (report.sessions, report.items, report.skipped) == (5, 13, [])
+    assert told == [(number, 5) for number in range(1, 6)]
+    assert load(db, MAIN) == exchange()
+    assert load(db, {**MAIN, "subpath": "subagents/agent-a1"})[-1] == {"type": "agent_metadata", "agentType": "Explore"}
+    assert perdure.drive(PerdureSessionStore(db).list_subkeys(MAIN)) == [
+        "subagents/agent-a1",
+        "subagents/workflows/w1/agent-a2",
+        "subagents/agent-old",
+    ]
+    assert load(db, {"project_key": "-other", "session_id": OTHER})[0]["uuid"] == uid(41)
+    assert [turn.status for turn in db.named(place_of(MAIN).name).turns()] == ["finished"]
+
+
+@pytest.mark.parametrize("given", ["..", ".", PROJECT, f"{PROJECT}/{SESSION}.jsonl"])
+def test_any_part_of_the_tree_can_be_given(given: str, db: perdure.Perdure, projects: Path) -> None:
+    perdure.drive(import_from(db, projects / given))
+    assert load(db, MAIN) == exchange()
+    assert load(db, {**MAIN, "subpath": "subagents/agent-a1"}) is not None
+
+
+def test_a_dry_run_says_the_same_and_does_nothing(db: perdure.Perdure, projects: Path) -> None:
+    planned = perdure.drive(import_from(db, projects, dry_run=True))
+    assert db.count() == 0
+    done = perdure.drive(import_from(db, projects))
+    assert (planned.sessions, planned.items, planned.names) == (done.sessions, done.items, done.names)
+
+
+def test_importing_twice_adds_nothing_and_says_so(db: perdure.Perdure, projects: Path) -> None:
+    perdure.drive(import_from(db, projects))
+    before = {row.session: row.version for row in db.find().items}
+    again = perdure.drive(import_from(db, projects))
+    assert (again.sessions, again.items, len(again.skipped)) == (0, 0, 5)
+    assert {row.session: row.version for row in db.find().items} == before
+
+
+def test_a_file_that_has_grown_goes_on_where_it_ended(db: perdure.Perdure, projects: Path) -> None:
+    path = projects / PROJECT / f"{SESSION}.jsonl"
+    whole = [*exchange(), line(50, "user", "Thanks", 7), {"type": "mode", "mode": "normal"}]
+    perdure.drive(import_from(db, path))
+    write(path, whole)
+    report = perdure.drive(import_from(db, path))
+    assert (report.sessions, report.items) == (1, 2)
+    assert load(db, MAIN) == whole
+
+
+def test_a_conversation_mirrored_live_is_left_alone(db: perdure.Perdure, projects: Path) -> None:
+    perdure.drive(PerdureSessionStore(db).append(MAIN, [line(1, "user", "Find a flight")]))  # type: ignore[list-item]
+    report = perdure.drive(import_from(db, projects / PROJECT / f"{SESSION}.jsonl"))
+    assert "is there already" in report.skipped[0].why
+    assert len(load(db, MAIN)) == 1
+
+
+def test_lines_that_are_no_entries_are_passed_over_and_named(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / PROJECT / f"{SESSION}.jsonl"
+    path.parent.mkdir()
+    good = [json.dumps(entry).encode() for entry in exchange()[:2]]
+    path.write_bytes(b"\n".join([good[0], b"no json", b"\xff\xfe", b"[1]", b"", good[1], good[1][:40]]))
+    report = perdure.drive(import_from(db, path))
+    assert [item.what.rsplit(":", 1)[1] for item in report.skipped] == ["2", "3", "4", "7"]
+    assert load(db, MAIN) == exchange()[:2]
+    path.write_bytes(
+        b"\n".join([good[0], b"no json", b"\xff\xfe", b"[1]", b"", good[1], json.dumps(exchange()[3]).encode()])
+    )
+    perdure.drive(import_from(db, path))
+    assert load(db, MAIN) == [*exchange()[:2], exchange()[3]]
+
+
+def test_what_holds_no_transcripts_is_refused(db: perdure.Perdure, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    for wrong, kind in (
+        (tmp_path, errors.Invalid),
+        (tmp_path / "notes.txt", errors.Invalid),
+        (tmp_path / "no", errors.NotFound),
+    ):
+        with pytest.raises(kind):
+            perdure.drive(import_from(db, wrong))
+    write(tmp_path / "p" / "agent-lost.jsonl", [{"type": "x"}])
+    report = perdure.drive(import_from(db, tmp_path))
+    assert "which session" in report.skipped[0].why
+
+
+@pytest.mark.slow
+async def test_what_the_real_command_line_wrote_is_imported_and_goes_on_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE"))]:
+        monkeypatch.delenv(name)
+    work, home, empty = tmp_path / "work", tmp_path / "home", tmp_path / "empty"
+    for folder in (work, home, empty):
+        folder.mkdir()
+    with model() as (address, asked):
+
+        async def ask(prompt: str, where: Path, **options: Any) -> ResultMessage:
+            env = {
+                "HOME": str(where),
+                "CLAUDE_CONFIG_DIR": str(where / "config"),
+                "ANTHROPIC_BASE_URL": address,
+                "ANTHROPIC_API_KEY": "none",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "DISABLE_AUTOUPDATER": "1",
+            }
+            asking = ClaudeAgentOptions(cwd=work, env=env, allowed_tools=["Bash"], setting_sources=[], **options)
+            found = [item async for item in query(prompt=prompt, options=asking)]
+            assert isinstance(found[-1], ResultMessage)
+            return found[-1]
+
+        first = await ask("use a tool", home)
+        async with await perdure.aopen(tmp_path / "s.db") as db:
+            report = await import_from(db, home / "config")
+            assert (report.sessions, report.skipped) == (1, [])
+            second = await ask("and now?", empty, resume=first.session_id, session_store=PerdureSessionStore(db))
+            assert second.session_id == first.session_id
+            assert all(
+                text in json.dumps(asked[-1]) for text in ("use a tool", "from-the-tool", "Answer 2.", "and now?")
+            )
+            turns = await db.named(report.names[0]).turns()
+            assert [turn.status for turn in turns] == ["finished", "finished"]

@@ -1,0 +1,307 @@
+"""ADK's own databases are brought over, and the conversations go on."""
+
+import pickle
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.session import Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
+
+import perdure
+from perdure import errors
+from perdure.adapters.google_adk import PerdureSessionService, session_name
+from perdure.importers.google_adk import BATCH, IMPORTING, import_from
+from tests.adapters.test_google_adk import changing, run, runner, said, texts
+from tests.stores.postgres_server import Server, server
+
+__all__ = ["server"]
+
+WHO = {"app_name": "shop", "user_id": "ada"}
+ONE = {**WHO, "session_id": "s1"}
+
+
+@pytest.fixture(params=[":memory:", "sealed"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[perdure.Perdure]:
+    with perdure.open(tmp_path / "here.db" if request.param == "sealed" else ":memory:") as opened:
+        yield opened
+
+
+async def filled(service: BaseSessionService) -> list[Session]:
+    """Some sessions as a shop would have them."""
+    await service.create_session(**ONE, state={"k": 1, "app:rate": 2, "user:lang": "pt"})
+    await run(runner(service), "tulips")
+    await run(runner(service), "roses")
+    found = await service.get_session(**ONE)
+    assert found is not None
+    await runner(service).rewind_async(
+        user_id="ada", session_id="s1", rewind_before_invocation_id=found.events[4].invocation_id
+    )
+    await run(runner(service), "lilies")
+    many = await service.create_session(app_name="shop", user_id="bob/1", session_id="s1")
+    for number in range(12):
+        await service.append_event(many, said(str(number), timestamp=2e9))
+    await service.create_session(app_name="other", user_id="ada")
+    return [
+        item
+        for app in ("shop", "other")
+        for listed in (await service.list_sessions(app_name=app)).sessions
+        if (item := await service.get_session(app_name=app, user_id=listed.user_id, session_id=listed.id)) is not None
+    ]
+
+
+async def matching(db: perdure.Perdure, wanted: list[Session]) -> None:
+    """Every session is read through the adapter as ADK's own service reads it."""
+    service = PerdureSessionService(db)
+    for session in wanted:
+        found = await service.get_session(app_name=session.app_name, user_id=session.user_id, session_id=session.id)
+        assert found is not None
+        assert found.state == session.state
+        assert [item.model_dump_json() for item in found.events] == [item.model_dump_json() for item in session.events]
+    listed = [item.id for item in (await service.list_sessions(app_name="shop")).sessions]
+    assert listed == [item.id for item in wanted if item.app_name == "shop"]
+
+
+async def test_what_the_sqlite_service_wrote_is_brought_over_and_goes_on(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "adk.db"
+    wanted = await filled(SqliteSessionService(str(path)))
+    before = path.read_bytes()
+    seen: list[tuple[int, int]] = []
+    report = await import_from(db, str(path), progress=lambda done, total: seen.append((done, total)))
+    assert (report.sessions, report.items, report.skipped) == (3, sum(len(item.events) for item in wanted), [])
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert path.read_bytes() == before
+    await matching(db, wanted)
+    session = db.named(session_name("shop", "ada", "s1"))
+    assert [turn.status for turn in session.turns()] == ["finished", "finished"]
+    heard = [message.content for turn in session.turns() for message in turn.messages]
+    assert heard == ["tulips", "It costs 6", "lilies", "It costs 6"]  # the rewound words are gone for others
+    assert session.info().tags == ()
+    service = PerdureSessionService(db)
+    await run(runner(service), "asters")
+    assert texts(await service.get_session(**ONE))[-4:] == ["asters", None, None, "It costs 6"]
+    assert session.verify().ok
+
+
+async def test_importing_again_adds_nothing(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "adk.db"
+    await filled(SqliteSessionService(str(path)))
+    tried = await import_from(db, str(path), dry_run=True)
+    assert list(db.find().items) == []
+    first = await import_from(db, f"sqlite+aiosqlite:///{path}")
+    assert (tried.sessions, tried.items, tried.names) == (first.sessions, first.items, first.names)
+    versions = {row.session: row.version for row in db.find().items}
+    second = await import_from(db, str(path))
+    assert (second.sessions, second.items, len(second.skipped)) == (0, 0, 3)
+    assert {row.session: row.version for row in db.find().items} == versions
+    assert "already" in second.skipped[0].why
+
+
+async def test_an_import_that_was_stopped_goes_on(
+    db: perdure.Perdure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "adk.db"
+    service = SqliteSessionService(str(path))
+    wanted = await filled(service)
+    monkeypatch.setattr("perdure.importers.google_adk.BATCH", 5)
+    name = session_name("shop", "bob/1", "s1")
+    record = perdure.AsyncSession.record
+
+    async def failing(self: perdure.AsyncSession, *given: Any, **more: Any) -> int:
+        if self.id == db.named(name).id and await self.version() > 10:
+            raise KeyboardInterrupt
+        return await record(self, *given, **more)
+
+    with monkeypatch.context() as during:
+        during.setattr(perdure.AsyncSession, "record", failing)
+        with pytest.raises(KeyboardInterrupt):
+            await import_from(db, str(path))
+    assert db.named(name).info().tags == (IMPORTING,)
+    assert 0 < len(db.named(name).conversation()) < 12
+    report = await import_from(db, str(path))
+    assert report.sessions == 1
+    await matching(db, wanted)
+
+
+async def test_long_conversations_take_several_appends(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "adk.db"
+    service = SqliteSessionService(str(path))
+    await service.create_session(**ONE)
+    rows = [
+        (f"e{n}", "shop", "ada", "s1", "i", float(n), said(str(n), timestamp=float(n), id=f"e{n}").model_dump_json())
+        for n in range(2 * BATCH + 7)
+    ]
+    with sqlite3.connect(path) as connection:
+        connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    connection.close()
+    report = await import_from(db, str(path))
+    assert report.items == len(rows)
+    assert texts(await PerdureSessionService(db).get_session(**ONE)) == [str(n) for n in range(len(rows))]
+
+
+async def test_rows_that_cannot_be_read_are_named(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "adk.db"
+    service = SqliteSessionService(str(path))
+    held = await service.create_session(**ONE, state={"user:lang": "pt"})
+    for text in "abcd":
+        await service.append_event(held, said(text, id=text))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE events SET event_data = '{\"author\": 3}' WHERE id = 'b'")
+        connection.execute("UPDATE events SET event_data = 'nonsense' WHERE id = 'c'")
+        connection.execute("UPDATE user_states SET state = '[]'")
+    connection.close()
+    report = await import_from(db, str(path))
+    assert (report.sessions, report.items) == (1, 2)
+    assert len(report.skipped) == 3
+    assert all(item.why for item in report.skipped)
+    assert texts(await PerdureSessionService(db).get_session(**ONE)) == ["a", "d"]
+
+
+async def test_what_is_no_database_of_adks_is_refused(db: perdure.Perdure, tmp_path: Path) -> None:
+    with pytest.raises(errors.NotFound):
+        await import_from(db, str(tmp_path / "none.db"))
+    (tmp_path / "text").write_text("no database " * 100)
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE events (id TEXT)")
+    connection.close()
+    await SqliteSessionService(str(tmp_path / "newer.db")).create_session(**ONE)
+    with sqlite3.connect(tmp_path / "newer.db") as connection:
+        connection.execute("CREATE TABLE adk_internal_metadata (key TEXT PRIMARY KEY, value TEXT)")
+        connection.execute("INSERT INTO adk_internal_metadata VALUES ('schema_version', '2')")
+    connection.close()
+    whole = tmp_path / "newer.db"
+    (tmp_path / "cut.db").write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    for name in ("text", "other.db", "newer.db", "cut.db"):
+        with pytest.raises(errors.Invalid):
+            await import_from(db, str(tmp_path / name))
+    with pytest.raises(errors.Invalid) as refused:
+        await import_from(db, "postgresql://user:secret@localhost:1/none")
+    assert "secret" not in str(refused.value)
+
+
+# ── the database service; its package, SQLAlchemy, need not be here ──
+
+V1 = """
+CREATE TABLE adk_internal_metadata (key VARCHAR(128) PRIMARY KEY, value VARCHAR(256) NOT NULL);
+CREATE TABLE app_states (app_name VARCHAR(128) PRIMARY KEY, state {json} NOT NULL, update_time {time} NOT NULL);
+CREATE TABLE user_states (app_name VARCHAR(128), user_id VARCHAR(128), state {json} NOT NULL,
+    update_time {time} NOT NULL, PRIMARY KEY (app_name, user_id));
+CREATE TABLE sessions (app_name VARCHAR(128), user_id VARCHAR(128), id VARCHAR(128), state {json} NOT NULL,
+    create_time {time} NOT NULL, update_time {time} NOT NULL, PRIMARY KEY (app_name, user_id, id));
+CREATE TABLE events (id VARCHAR(128), app_name VARCHAR(128), user_id VARCHAR(128), session_id VARCHAR(128),
+    invocation_id VARCHAR(256) NOT NULL, timestamp {time} NOT NULL, event_data {json},
+    PRIMARY KEY (id, app_name, user_id, session_id));
+INSERT INTO adk_internal_metadata VALUES ('schema_version', '1');
+INSERT INTO app_states VALUES ('shop', '{{"rate": 2}}', '2026-01-01 00:00:00.000000');
+INSERT INTO user_states VALUES ('shop', 'ada', '{{"lang": "pt"}}', '2026-01-01 00:00:00.000000');
+INSERT INTO sessions VALUES ('shop', 'ada', 's1', '{{"k": 1}}', '2026-01-01 00:00:00.000000',
+    '2026-01-01 00:00:01.500000');
+"""
+HELD = {"k": 1, "app:rate": 2, "user:lang": "pt"}
+EVENTS = [
+    said("tulips?", timestamp=1767225601.25, id="e1"),
+    changing({"k": 1}, "3 each", timestamp=1767225601.5, id="e2"),
+]
+
+
+def v1_rows() -> list[tuple[str, ...]]:
+    times = ("2026-01-01 00:00:01.250000", "2026-01-01 00:00:01.500000")
+    return [
+        (event.id, "shop", "ada", "s1", event.invocation_id, time, event.model_dump_json(exclude_none=True))
+        for event, time in zip(EVENTS, times, strict=True)
+    ]
+
+
+async def brought(db: perdure.Perdure) -> None:
+    found = await PerdureSessionService(db).get_session(**ONE)
+    assert found is not None
+    assert found.state == HELD
+    assert [item.model_dump_json() for item in found.events] == [item.model_dump_json() for item in EVENTS]
+
+
+async def test_a_database_of_layout_1_is_brought_over(db: perdure.Perdure, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "adk.db") as connection:
+        connection.executescript(V1.format(json="TEXT", time="DATETIME"))
+        connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", v1_rows())
+    connection.close()
+    report = await import_from(db, f"sqlite:///{tmp_path / 'adk.db'}")
+    assert (report.sessions, report.items, report.skipped) == (1, 2, [])
+    await brought(db)
+
+
+async def test_a_database_on_postgresql_is_brought_over(db: perdure.Perdure, server: Server) -> None:
+    address = server.database()
+    with psycopg.connect(address) as connection:
+        connection.execute(V1.format(json="JSONB", time="TIMESTAMP").encode())
+        connection.cursor().executemany("INSERT INTO events VALUES (%s, %s, %s, %s, %s, %s, %s)", v1_rows())
+    report = await import_from(db, address.replace("postgresql:", "postgresql+asyncpg:"))
+    assert (report.sessions, report.items, report.skipped) == (1, 2, [])
+    await brought(db)
+
+
+class Trap:
+    """What a pickle must never be able to do."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (print, ("caught",))
+
+
+async def test_a_database_of_layout_0_is_brought_over_and_its_pickles_run_nothing(
+    db: perdure.Perdure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = (
+        "id, app_name, user_id, session_id, invocation_id, author, branch, timestamp, content, grounding_metadata, "
+        "custom_metadata, usage_metadata, citation_metadata, partial, turn_complete, error_code, error_message, "
+        "interrupted, long_running_tool_ids_json, input_transcription, output_transcription, actions"
+    )
+    when = "2026-01-01 00:00:01.250000"
+    content = types.Content(role="model", parts=[types.Part(text="3 each")]).model_dump_json(exclude_none=True)
+
+    def row(id: str, actions: bytes | None) -> tuple[Any, ...]:
+        said = (content, None, '{"a": 1}', None, None, 0, 1, None, None, None, '["t1"]', None, None, actions)
+        return (id, "shop", "ada", "s1", "i1", "agent", None, when, *said)
+
+    with sqlite3.connect(tmp_path / "adk.db") as connection:
+        script = V1.format(json="TEXT", time="DATETIME").split(";")
+        tables = [part for part in script if "adk_internal_metadata" not in part and "TABLE events" not in part]
+        connection.executescript(";".join(tables))
+        connection.execute(f"CREATE TABLE events ({columns})")
+        marks = ", ".join("?" * 22)
+        for id, actions in (
+            ("e1", pickle.dumps(EventActions(state_delta={"k": 1}, escalate=True))),
+            ("e2", pickle.dumps(Trap())),
+            ("e3", b"\x80\x04nonsense"),
+            ("e4", None),
+        ):
+            connection.execute(f"INSERT INTO events VALUES ({marks})", row(id, actions))
+    connection.close()
+    report = await import_from(db, str(tmp_path / "adk.db"))
+    assert (report.sessions, report.items) == (1, 4)
+    assert [item.what.split()[-1] for item in report.skipped] == ["e2", "e3"]
+    assert capsys.readouterr().out == ""
+    found = await PerdureSessionService(db).get_session(**ONE)
+    assert found is not None
+    assert found.state == HELD
+    first = found.events[0]
+    assert first.actions == EventActions(state_delta={"k": 1}, escalate=True)
+    assert (first.timestamp, first.author, first.turn_complete, first.partial) == (1767225601.25, "agent", True, False)
+    assert (first.custom_metadata, first.long_running_tool_ids) == ({"a": 1}, {"t1"})
+    assert texts(found) == ["3 each"] * 4
+
+
+async def test_what_the_database_service_itself_wrote_is_brought_over(db: perdure.Perdure, tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    from google.adk.sessions.database_session_service import DatabaseSessionService
+
+    service = DatabaseSessionService(f"sqlite+aiosqlite:///{tmp_path / 'adk.db'}")
+    wanted = await filled(service)
+    await service.close()
+    report = await import_from(db, str(tmp_path / "adk.db"))
+    assert (report.sessions, report.skipped) == (3, [])
+    assert report.items == sum(len(item.events) for item in wanted)

@@ -1,0 +1,178 @@
+"""Letta agent files, brought over. `mira.af` was written by the schema classes of letta 0.16.8."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perdure
+from perdure import errors
+from perdure.events import Message, Noted, ToolAsked, ToolFinished
+from perdure.importers import letta
+from perdure.importers.letta import import_from
+
+FILE = Path(__file__).parent.parent / "fixtures" / "letta" / "mira.af"
+
+
+@pytest.fixture
+def db() -> Iterator[perdure.Perdure]:
+    with perdure.open(":memory:") as opened:
+        yield opened
+
+
+def older() -> dict[str, Any]:
+    """An agent as files of the first spelling have it."""
+    call = {"id": "c1", "type": "function", "function": {"name": "send_message", "arguments": '{"message": "Hi Ana"}'}}
+    return {
+        "name": "Old one",
+        "agent_type": "memgpt_agent",
+        "system": "You are old.",
+        "llm_config": {"model": "gpt-4"},
+        "core_memory": [{"label": "human", "value": "Ana", "limit": 2000}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": '{"type": "user_message", "message": "Hello"}'}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "A greeting."}], "tool_calls": [call]},
+            {"role": "tool", "content": [{"type": "text", "text": '{"status": "OK"}'}], "tool_call_id": "c1"},
+        ],
+        "tags": [{"tag": "old"}],
+        "tools": [{"name": "send_message", "source_code": None}],
+        "tool_exec_environment_variables": [{"key": "K", "value": "hidden"}],
+        "version": "0.6.50",
+    }
+
+
+def test_an_agent_becomes_a_session_of_turns(db: perdure.Perdure) -> None:
+    report = perdure.drive(import_from(db, FILE))
+    assert (report.sessions, report.items) == (1, 11)
+    session = db.named(report.names[0])
+    first, second = [turn for turn in session.turns() if turn.number is not None]
+    assert [(item.role, item.content) for item in first.messages] == [
+        ("user", "Which book is on the desk?"),
+        ("assistant", "The desk first, then I tell."),
+        ("assistant", [{"type": "thinking", "thinking": "It is Middlemarch."}]),
+        ("assistant", "Middlemarch is on the desk."),
+    ]
+    assert second.messages[-1].content == "I could not look."
+    spoken = [payload for item in session.conversation() for payload in item.payloads]
+    assert [(item.name, item.arguments) for item in spoken if isinstance(item, ToolAsked)] == [
+        ("archival_memory_search", {"query": "desk"}),
+        ("look_under", {}),
+    ]
+    assert [(item.result, item.error) for item in spoken if isinstance(item, ToolFinished)] == [
+        ("Middlemarch", None),
+        (None, "no such tool"),
+    ]
+    assert isinstance(spoken[0], Message)
+    assert spoken[0].role == "system"
+
+
+def test_every_message_block_and_tool_is_kept_as_it_was(db: perdure.Perdure) -> None:
+    report = perdure.drive(import_from(db, FILE))
+    session = db.named(report.names[0])
+    file = json.loads(FILE.read_text())
+    notes = [event.data for event in session.events() if isinstance(event.data, Noted)]
+    natives = [item.native for item in session.conversation()]
+    kept = sorted(
+        [*natives, *[note.data for note in notes if note.about == "tool" and "role" in note.data]],
+        key=lambda m: m["created_at"],
+    )
+    assert kept == file["agents"][0]["messages"]
+    assert [note.data for note in notes if note.about == "block"] == file["blocks"]
+    assert [note.data["name"] for note in notes if note.about == "tool" and "role" not in note.data] == [
+        "archival_memory_search"
+    ]
+    assert session.scratchpad() == "# persona\nI am Mira.\n\n# human\nLikes long novels."
+    assert session.info().title == "Mira"
+    assert session.info().tags == ("library",)
+    assert session.state().config.system_prompt == "You are Mira, a librarian."
+    assert session.state().config.model == "gpt-4o-mini"
+
+
+def test_secrets_stay_behind_and_that_is_said(db: perdure.Perdure) -> None:
+    report = perdure.drive(import_from(db, FILE))
+    assert any("secrets" in item.why for item in report.skipped)
+    assert b"not-to-be-imported" not in b"".join(db.named(report.names[0]).export())
+
+
+def test_the_older_spelling_is_read_too(db: perdure.Perdure, tmp_path: Path) -> None:
+    (tmp_path / "old.af").write_text(json.dumps(older()))
+    report = perdure.drive(import_from(db, tmp_path))
+    session = db.named(report.names[0])
+    (turn,) = session.turns()
+    assert [item.content for item in turn.messages] == [
+        "Hello",
+        [{"type": "thinking", "thinking": "A greeting."}],
+        "Hi Ana",
+    ]
+    assert turn.status == "finished"
+    assert session.scratchpad() == "# human\nAna"
+    assert session.info().tags == ("old",)
+    assert b"hidden" not in b"".join(session.export())
+
+
+def test_importing_twice_adds_nothing(db: perdure.Perdure) -> None:
+    planned = perdure.drive(import_from(db, FILE, dry_run=True))
+    assert db.count() == 0
+    done = perdure.drive(import_from(db, FILE))
+    assert planned.names == done.names
+    version = db.named(done.names[0]).version()
+    again = perdure.drive(import_from(db, FILE))
+    assert (again.sessions, again.skipped[-1].why) == (0, "it is there already")
+    assert db.named(done.names[0]).version() == version
+
+
+def test_an_import_that_was_killed_goes_on(
+    db: perdure.Perdure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letta, "BATCH", 2)
+    with perdure.open(":memory:") as untouched:
+        report = perdure.drive(import_from(untouched, FILE))
+        expected = [item.native for item in untouched.named(report.names[0]).conversation()]
+    told = 0
+
+    async def dying(self: Any, *given: Any, **more: Any) -> int:
+        nonlocal told
+        told += 1
+        if told == 4:
+            raise KeyboardInterrupt
+        return await recorded(self, *given, **more)
+
+    recorded = perdure.AsyncSession.record
+    monkeypatch.setattr(perdure.AsyncSession, "record", dying)
+    with pytest.raises(KeyboardInterrupt):
+        perdure.drive(import_from(db, FILE))
+    report = perdure.drive(import_from(db, FILE))
+    assert report.sessions == 1
+    assert [item.native for item in db.named(report.names[0]).conversation()] == expected
+
+
+@pytest.mark.parametrize("content", ["", "[1]", "{}", '{"agents": [3]}', '{"agents": [{"name": '])
+def test_a_file_that_is_none_is_refused(content: str, db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.af"
+    path.write_text(content)
+    with pytest.raises(errors.Invalid):
+        perdure.drive(import_from(db, path))
+    assert perdure.drive(import_from(db, tmp_path)).skipped[0].what == str(path)
+    with pytest.raises(errors.NotFound):
+        perdure.drive(import_from(db, tmp_path / "none.af"))
+
+
+def test_messages_that_are_none_are_passed_over_and_named(db: perdure.Perdure, tmp_path: Path) -> None:
+    agent = {
+        **older(),
+        "messages": [
+            3,
+            {"role": None},
+            {"role": "approval", "approve": True},
+            {"role": "user", "content": "half \ud83d"},
+        ],
+    }
+    path = tmp_path / "odd.af"
+    path.write_text(json.dumps(agent))
+    report = perdure.drive(import_from(db, path))
+    assert len([item for item in report.skipped if " message " in item.what]) == 2
+    assert report.items == 2
+    (item,) = db.named(report.names[0]).conversation()
+    assert item.payloads[0].content == "half ?"  # type: ignore[union-attr]
