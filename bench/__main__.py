@@ -12,10 +12,10 @@ from pathlib import Path
 from bench import machine, postgres
 from bench.client import ROOT, Entry
 from bench.corpus import deflated, message_bytes
-from bench.figures import appends, branches, crowds, install, reads, servers
+from bench.figures import appends, branches, crowds, frameworks, install, reads, servers
 from bench.plan import FULL, QUICK
 from bench.report import Outcome, table, write_docs, write_json
-from bench.run import OURS, OURS_PG, RAW, RAW_JSON, RAW_PG, SEALED, Run
+from bench.run import FRAMEWORKS, OURS, OURS_PG, RAW, RAW_JSON, RAW_PG, SEALED, Run
 from bench.targets import judge, targets
 
 _PEERS = {"openai": "openai_session", "langgraph": "langgraph_saver", "adk": "adk_service"}
@@ -26,6 +26,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smaller numbers, two repetitions")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
     parser.add_argument("--no-peers", action="store_true", help="only perdure and raw SQLite")
+    parser.add_argument("--only", choices=PARTS, help="measure only these figures")
     parser.add_argument("--install-peers", action="store_true", help="first make .venv-bench")
     parser.add_argument("--repetitions", type=int, help="instead of five (two with --quick)")
     parser.add_argument("--dir", help="where the databases live while they are measured; must be a real disk")
@@ -51,10 +52,21 @@ def contenders(with_peers: bool) -> list[Entry]:
         print("no .venv-bench: the peers' figures stay empty (--install-peers makes it)")
     elif with_peers and python is not None:
         entries += [Entry(name, module, python, peer=True) for name, module in _PEERS.items()]
+    if with_peers and machine.has_perdure():
+        if machine.has_frameworks():
+            entries += [Entry(name, module, sys.executable) for name, module in FRAMEWORKS.items()]
+        else:
+            print("the frameworks are not installed beside perdure: the figures of its adapters stay empty")
     return entries
 
 
-def measure(run: Run) -> None:
+def measure(run: Run, only: str | None) -> None:
+    for part in [only] if only else PARTS:
+        PARTS[part][0](run)
+
+
+def sessions(run: Run) -> None:
+    """Everything about one store of perdure and one of raw SQLite."""
     for repetition in range(1, run.plan.repetitions + 1):
         run.say(f"repetition {repetition} of {run.plan.repetitions}")
         appends.measure(run, repetition)
@@ -62,8 +74,15 @@ def measure(run: Run) -> None:
         branches.measure(run, repetition)
         appends.finish(run, repetition)
         crowds.measure(run, repetition)
-    servers.measure(run)
-    install.measure(run)
+
+
+PARTS = {
+    "sessions": (sessions, ("F1", "F2", "F3", "F4", "F5", "F7")),
+    "servers": (servers.measure, ("F8",)),
+    "install": (install.measure, ("F6",)),
+    "frameworks": (frameworks.measure, ("F9", "F10", "F11")),
+}
+"""What can be measured alone, and the figures it is judged by."""
 
 
 def about_text(run: Run) -> str:
@@ -83,6 +102,7 @@ def command(options: argparse.Namespace) -> str:
     words = ["python -m bench"]
     words += ["--quick"] if options.quick else []
     words += ["--no-peers"] if options.no_peers else []
+    words += [f"--only {options.only}"] if options.only else []
     words += [f"--repetitions {options.repetitions}"] if options.repetitions else []
     return " ".join([*words, "--write-docs"] if options.write_docs else words)
 
@@ -99,9 +119,11 @@ def main() -> int:
     try:
         about = {**machine.facts(folder), "load before": machine.load()}
         run = Run(plan, contenders(not options.no_peers), folder)
-        measure(run)
+        measure(run, options.only)
         about |= {"load after": machine.load(), "duration": f"{run.elapsed():.0f} s"}
-        verdicts = [judge(target, run.ledger) for target in targets(plan)]
+        figures = PARTS[options.only][1] if options.only else None
+        judged = [target for target in targets(plan) if figures is None or target.figure in figures]
+        verdicts = [judge(target, run.ledger) for target in judged]
         date = datetime.now(UTC).date().isoformat()
         outcome = Outcome(command(options), date, plan, about, run, verdicts, about_text(run))
     finally:

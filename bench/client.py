@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import subprocess
@@ -39,6 +40,7 @@ class Worker:
     def __init__(self, entry: Entry, corpus: Path, log: Path) -> None:
         self.entry = entry
         self.name = entry.name
+        self.store = 0
         paths = [str(ROOT)] if entry.peer else [str(ROOT), str(ROOT / "src")]
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
@@ -51,10 +53,16 @@ class Worker:
                 text=True,
             )
 
+    def on(self, store: int) -> Worker:
+        """The same process, asked about another store that it has open."""
+        other = copy.copy(self)
+        other.store = store
+        return other
+
     def post(self, op: str, **fields: Any) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps({"op": op, **fields}) + "\n")
+            self._process.stdin.write(json.dumps({"op": op, "store": self.store, **fields}) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise Failed(f"{self.name} is gone") from None

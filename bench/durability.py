@@ -18,9 +18,14 @@ class Unequal(RuntimeError):
 def settings(db: sqlite3.Connection) -> str:
     """Journal and synchronous of this connection in words; raises `Unequal` below FULL."""
     (journal,), (synchronous,) = (db.execute(f"PRAGMA {name}").fetchone() for name in _PRAGMAS)
+    require_full(synchronous)
+    return f"{journal}, synchronous=FULL"
+
+
+def require_full(synchronous: int) -> None:
+    """Raises `Unequal` unless this value of the pragma means FULL or more."""
     if synchronous < 2:
         raise Unequal(f"synchronous is {synchronous}, which is less than FULL")
-    return f"{journal}, synchronous=FULL"
 
 
 def defaults(path: str) -> str:

@@ -87,7 +87,16 @@ def install_peers() -> None:
 
 def has_perdure() -> bool:
     """Whether there is a perdure to measure."""
-    probe = "import perdure, perdure.events; perdure.open; perdure.aopen"
+    return _runs("import perdure, perdure.events; perdure.open; perdure.aopen")
+
+
+def has_frameworks() -> bool:
+    """Whether the frameworks that perdure has adapters for are installed beside it."""
+    needed = ("agents", "aiosqlite", "google.adk", "langchain_core", "langgraph.checkpoint.sqlite")
+    return _runs(f"from importlib.util import find_spec; assert all(map(find_spec, {needed}))")
+
+
+def _runs(probe: str) -> bool:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", probe]
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)

@@ -23,6 +23,13 @@ class Plan:
     graph_step: int
     """Around this step the graph saver is measured, whose cost grows with each."""
     graph_steps: int
+    graph_early: int
+    graph_late: int
+    """Our own saver is measured around both: its cost must not grow."""
+    graph_kept: int
+    """Turns whose messages, one at each step, are weighed on disk."""
+    graph_each: int
+    """Steps of each of the concurrent threads."""
     slow_peer: int
     """Turns for the peer that needs milliseconds for each."""
     sessions: int
@@ -33,6 +40,8 @@ class Plan:
     tail: int
     listed: int
     """Sessions to list the first page of."""
+    items: int
+    """Items of the session whose last ones are read."""
     forks: int
     reads: int
     """Samples of each short read per round."""
@@ -51,12 +60,17 @@ FULL = Plan(
     slices=5,
     graph_step=200,
     graph_steps=20,
+    graph_early=100,
+    graph_late=1_000,
+    graph_kept=250,
+    graph_each=10,
     slow_peer=60,
     sessions=64,
     each=40,
     pair=1_000,
     tail=50,
     listed=10_000,
+    items=10_000,
     forks=1_000,
     reads=7,
 )
@@ -71,12 +85,17 @@ QUICK = Plan(
     slices=2,
     graph_step=200,
     graph_steps=8,
+    graph_early=100,
+    graph_late=400,
+    graph_kept=50,
+    graph_each=4,
     slow_peer=20,
     sessions=64,
     each=8,
     pair=300,
     tail=50,
     listed=1_000,
+    items=4_000,
     forks=200,
     reads=5,
 )

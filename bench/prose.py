@@ -7,7 +7,8 @@ all contenders start from empty stores and take turns in slices, in an order tha
 of the machine meets all of them. Targets are ratios taken inside each repetition; the median of those counts.
 Wall clock and CPU (user and system, all threads of the contender's process) cover the appending or reading
 alone: not the start of the process, not the generation of text. What the kernel does on threads of its own,
-such as writing its journal, is in the wall clock and not in the CPU.
+such as writing its journal, is in the wall clock and not in the CPU. The figures of the frameworks (F9 to F11)
+are made apart, with both sides in perdure's own development environment, which has the same versions.
 
 **The text.** {text} It is generated: invented words with Zipf's frequencies, a topic for every turn, numbers
 and identifiers; nothing is repeated on purpose but the keys of the JSON. Every result is read back through
@@ -42,4 +43,23 @@ against a fresh raw connection that selects and decodes as many rows; a second p
 opening out on both sides. **Bytes on disk** are all files of the closed store; message bytes are the texts,
 arguments and results alone. **Two processes** append to a session each in one file, raw SQLite with a busy
 timeout.
+
+**The frameworks' own stores.** The very same code calls both sides, and only the opening of the store differs;
+ours is sealed, as by default, and once more in the clear. Everything is read back through the framework's
+interface and compared.
+
+- *LangGraph*: `put` alone, without the `put_writes` before it, over {graph_steps} steps of a turn around the one
+  named; the list of messages is longer every time and begins with the same objects, as in a run. Bytes on disk are
+  those of the closed store after {graph_kept} turns in steps of one message each; they are weighed once in a run.
+  {sessions} threads in one event loop on one file each take {graph_each} steps of `aput_writes` and `aput` in every
+  repetition: long ones, whose first checkpoint holds {graph_step} turns and which go on from one repetition to the
+  next, and new ones. Of the long ones some are read back, of the new ones all.
+- *ADK*: the runner's `append_event`, one at a time, on one session, and on {sessions} sessions at once with a turn
+  each; where the store gives up since others write, the event is handed in again, and that is counted. All sessions of
+  one user are listed, each with a state of two fields and without events; theirs are made in memory and copied to the
+  file. ADK's interface has no pages: a first page is read from our store, and compared with their whole list.
+- *OpenAI Agents*: `add_items` with the four items of a turn. The last {tail} items are read by an object made for
+  it, on a store of ours that is open; their object opens the file itself, as it always does, so its time with the
+  file open, from an object that was asked before, is listed too. Asked again, ours answers from what it remembers
+  and looks only for what is new.
 """

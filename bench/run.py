@@ -27,6 +27,20 @@ OURS_PG = "perdure+postgres"
 RAW_PG = "raw postgres"
 SERVED = (OURS_PG, RAW_PG)
 """Contenders that need a server, and are measured apart."""
+FRAMEWORKS = {
+    "SqliteSaver": "langgraph_saver",
+    "PerdureSaver": "ours_langgraph",
+    "PerdureSaver clear": "ours_langgraph_clear",
+    "SqliteSessionService": "adk_service",
+    "PerdureSessionService": "ours_adk",
+    "PerdureSessionService clear": "ours_adk_clear",
+    "SQLiteSession": "openai_session",
+    "PerdureSession": "ours_openai",
+    "PerdureSession clear": "ours_openai_clear",
+}
+"""Contenders that go through a framework's interface, to its store or ours, with their modules; also measured apart."""
+SAVERS, SERVICES, SESSIONS = (tuple(list(FRAMEWORKS)[start : start + 3]) for start in (0, 3, 6))
+"""Those of LangGraph, Google's ADK and the OpenAI Agents SDK: theirs, ours as it is by default, ours in the clear."""
 SPARE = 100
 """Turns of text beyond the longest session, for appends after everything else."""
 
@@ -61,7 +75,7 @@ class Run:
         self.names = [entry.name for entry in entries]
         self.order = tuple(self.names)
         self._entries = {entry.name: entry for entry in entries}
-        self._workers: dict[str, Worker] = {}
+        self._workers: dict[tuple[str, int], Worker] = {}
         self._began = time.monotonic()
         self._turn = 0
         self._corpus_path = folder / "corpus.jsonl"
@@ -86,15 +100,14 @@ class Run:
 
     def worker(self, name: str, twin: int = 0) -> Worker:
         """The process of this contender; a `twin` is another one of the same contender."""
-        key = f"{name} {twin}" if twin else name
-        if key not in self._workers:
-            log = self.folder / f"{key}.log"
-            self._workers[key] = Worker(self._entries[name], self._corpus_path, log)
-        return self._workers[key]
+        if (name, twin) not in self._workers:
+            log = self.folder / f"{name} {twin}.log"
+            self._workers[name, twin] = Worker(self._entries[name], self._corpus_path, log)
+        return self._workers[name, twin]
 
     def dismiss(self, name: str) -> None:
         """End the processes of a contender that is no longer needed."""
-        for key in [key for key in self._workers if key == name]:
+        for key in [key for key in self._workers if key[0] == name]:
             self._workers.pop(key).stop()
 
     def each(self, names: Iterable[str], work: Callable[[str], None]) -> None:
@@ -118,7 +131,7 @@ class Run:
             self._show_log(name)
 
     def _show_log(self, name: str) -> None:
-        for log in sorted(self.folder.glob(f"{name}*.log")):
+        for log in sorted(self.folder.glob(f"{name} [0-9].log")):
             for line in log.read_text(errors="replace").splitlines()[-12:]:
                 print(f"    {line}")
 

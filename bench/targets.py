@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 
 from bench.plan import Plan
-from bench.run import OURS, OURS_PG, RAW, RAW_JSON, RAW_PG, SEALED, Ledger
+from bench.run import OURS, OURS_PG, RAW, RAW_JSON, RAW_PG, SAVERS, SEALED, SERVICES, SESSIONS, Ledger
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def judge(target: Target, ledger: Ledger) -> Verdict:
     return Verdict(target, values)
 
 
-def _shown(figure: str, claim: str, metric: str, other: str, against: str = "") -> Target:
-    return Target(figure, claim, metric, "", 0, against or metric, other, judged=False)
+def _shown(figure: str, claim: str, metric: str, other: str, against: str = "", ours: str = OURS) -> Target:
+    return Target(figure, claim, metric, "", 0, against or metric, other, judged=False, ours=ours)
 
 
 def targets(plan: Plan) -> list[Target]:
@@ -72,6 +72,9 @@ def targets(plan: Plan) -> list[Target]:
         *_branch_targets(plan),
         *_install_targets(),
         *_keeping_targets(plan),
+        *_graph_targets(plan),
+        *_service_targets(plan),
+        *_session_targets(plan),
     ]
 
 
@@ -137,4 +140,71 @@ def _install_targets() -> list[Target]:
     return [
         Target("F6", "CPU of `import perdure` above bare Python", "start.cost", "≤", 100, unit=" ms"),
         Target("F6", "distributions installed, perdure included", "distributions", "≤", 12, unit=""),
+    ]
+
+
+def _faster(
+    figure: str, claim: str, metric: str, bound: float, theirs: str, ours: str, against: str = "", judged: bool = True
+) -> Target:
+    """How many times as fast ours is, where times are measured: theirs divided by ours."""
+    return Target(figure, claim, against or metric, "≥", bound, metric, ours, ours=theirs, judged=judged)
+
+
+def _graph_targets(plan: Plan) -> list[Target]:
+    theirs, ours, clear = SAVERS
+    put, disk, long, new = "graph.put", "graph.disk", "graph.long.rate", "graph.new.rate"
+    step = f"LangGraph `put` at step {plan.graph_step}, speed of {theirs}'s"
+    late = f"LangGraph `put` at step {plan.graph_late:,}, time at step {plan.graph_early}"
+    kept = f"LangGraph bytes on disk, {4 * plan.graph_kept:,} steps of a message each, of {theirs}'s"
+    at_once, other = f"LangGraph steps/s, {plan.sessions} threads at once", "of AsyncSqliteSaver's"
+    past = f"{at_once}, {plan.graph_step} turns behind each, {other}"
+    begun = f"{at_once}, new, {plan.graph_each} steps each, {other}"
+    return [
+        _faster("F9", step, put, 5, theirs, ours),
+        _faster("F9", f"{step}, in the clear", put, 0, theirs, clear, judged=False),
+        Target("F9", late, "graph.late", "≤", 1.2, "graph.early", ours, ours=ours),
+        _shown("F9", f"{late}, in the clear", "graph.late", clear, "graph.early", clear),
+        _shown("F9", f"{late}, CPU", "graph.late.cpu", ours, "graph.early.cpu", ours),
+        Target("F9", kept, disk, "≤", 0.05, disk, theirs, ours=ours),
+        Target("F9", past, long, "≥", 5, long, theirs, ours=ours),
+        _shown("F9", f"{past}, in the clear", long, theirs, ours=clear),
+        _shown("F9", begun, new, theirs, ours=ours),
+        _shown("F9", f"{begun}, in the clear", new, theirs, ours=clear),
+    ]
+
+
+def _service_targets(plan: Plan) -> list[Target]:
+    theirs, ours, clear = SERVICES
+    rate, cpu, many, listing = "adk.rate", "adk.cpu", "adk.many", "adk.list"
+    append = f"ADK `append_event`s/s, one session, of {theirs}'s"
+    at_once = f"ADK `append_event`s/s, {plan.sessions} sessions at once, of {theirs}'s"
+    page = f"ADK first {plan.tail} of {plan.listed:,} sessions by `find`, speed of all by {theirs}"
+    whole = f"ADK `list_sessions` of {plan.listed:,}, speed of {theirs}'s"
+    return [
+        Target("F10", append, rate, "≥", 10, rate, theirs, ours=ours),
+        _shown("F10", f"{append}, in the clear", rate, theirs, ours=clear),
+        _shown("F10", f"ADK CPU per `append_event`, of {theirs}'s", cpu, theirs, ours=ours),
+        Target("F10", at_once, many, "≥", 10, many, theirs, ours=ours),
+        _shown("F10", f"{at_once}, in the clear", many, theirs, ours=clear),
+        _faster("F10", whole, listing, 50, theirs, ours),
+        _faster("F10", f"{whole}, in the clear", listing, 0, theirs, clear, judged=False),
+        _faster("F10", page, "adk.page", 0, theirs, ours, listing, judged=False),
+    ]
+
+
+def _session_targets(plan: Plan) -> list[Target]:
+    theirs, ours, clear = SESSIONS
+    rate, cpu, fresh, warm = "agents.rate", "agents.cpu", "agents.fresh", "agents.warm"
+    add = f"OpenAI `add_items`/s, of {theirs}'s"
+    last = f"OpenAI last {plan.tail} of {plan.items:,} items, speed of {theirs}'s"
+    return [
+        Target("F11", add, rate, "≥", 1, rate, theirs, ours=ours, by_cpu=True),
+        _shown("F11", f"{add}, in the clear", rate, theirs, ours=clear),
+        Target("F11", f"OpenAI CPU per `add_items`, of {theirs}'s", cpu, "≤", 1, cpu, theirs, ours=ours),
+        _faster("F11", f"{last}; new objects, theirs opens the file, ours has it open", fresh, 2, theirs, ours),
+        _faster("F11", f"{last}; the same in the clear", fresh, 0, theirs, clear, judged=False),
+        _faster(
+            "F11", f"{last}; new object, theirs asked before, file open", fresh, 0, theirs, ours, warm, judged=False
+        ),
+        _faster("F11", f"{last}; both asked before", warm, 0, theirs, ours, judged=False),
     ]

@@ -9,6 +9,7 @@
     {"op": "facts"} {"op": "close"}
     {"op": "call", "name": …, "args": {…}}  anything else this contender can be asked
 
+A request may name a "store", a number: then another instance of the contender in the same process is asked.
 Every answer is `{"ok": true, "value": …}` or `{"ok": false, "error": …}`. Whatever libraries print goes to
 stderr. Only the standard library is imported here, for the file also serves in the peers' environment.
 """
@@ -93,13 +94,15 @@ def main(module: str, corpus_path: str) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # a library that prints must not break the protocol
     corpus = Corpus(Path(corpus_path))
-    server: Server | None = None
+    servers: dict[int, Server] = {}
     for line in sys.stdin:
         try:
-            if server is None:
+            request = json.loads(line)
+            store = request.get("store", 0)
+            if store not in servers:
                 contender = importlib.import_module(f"bench.contenders.{module}").Contender(corpus)
-                server = Server(contender, corpus)
-            answer = {"ok": True, "value": server.answer(json.loads(line))}
+                servers[store] = Server(contender, corpus)
+            answer = {"ok": True, "value": servers[store].answer(request)}
         except Exception as error:  # the edge of the process: the runner decides what a failure means
             traceback.print_exc()
             answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}

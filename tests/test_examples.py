@@ -16,7 +16,7 @@ import pytest
 import perdure
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^(?P<above>[^\n]*)\n```python[^\n]*\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = "<!-- not run -->"
 

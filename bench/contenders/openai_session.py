@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import durability
+from bench.clock import Sample, Stopwatch
 from bench.corpus import Corpus, Turn, compact
+from bench.worker import Differs
 
 # Before the import, which would start the thread that sends traces.
 os.environ.setdefault("OPENAI_AGENTS_DISABLE_TRACING", "1")
@@ -37,12 +39,25 @@ def _items(one: Turn) -> list[Any]:
 
 class Contender:
     def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
         self._loop = asyncio.new_event_loop()
 
     def open(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / "openai.db"
-        self._session = SQLiteSession("s", self._path)
+        self._folder = folder
+        self._connect()
+        self._session = self._made()
+
+    def _connect(self) -> None:
+        """Open the store; here every session does that for itself."""
+        self._path = self._folder / "openai.db"
+
+    def _made(self) -> Any:
+        """A fresh session object."""
+        return SQLiteSession("s", self._path)
+
+    def _done(self, session: Any) -> None:
+        session.close()
 
     def append(self, turns: list[Turn]) -> None:
         self._loop.run_until_complete(self._append(turns))
@@ -65,8 +80,29 @@ class Contender:
             for user, asked, finished, answer in zip(*[iter(items)] * 4, strict=True)
         ]
 
+    def latest(self, limit: int, end: int, times: int) -> dict[str, list[Sample]]:
+        """The last items of a session of `end` turns: from a fresh object, and from one that was asked before."""
+        return self._loop.run_until_complete(self._latest(limit, end, times))
+
+    async def _latest(self, limit: int, end: int, times: int) -> dict[str, list[Sample]]:
+        turns = self._corpus.turns(end - limit // 4 - 1, end)
+        expected = [item for one in turns for item in _items(one)][-limit:]
+        samples: dict[str, list[Sample]] = {"fresh": [], "warm": []}
+        for _ in range(times):
+            with Stopwatch() as watch:
+                session = self._made()
+                found = await session.get_items(limit)
+            samples["fresh"].append(watch.sample())
+            with Stopwatch() as watch:
+                again = await session.get_items(limit)
+            samples["warm"].append(watch.sample())
+            self._done(session)
+            if found != expected or again != expected:
+                raise Differs(f"the last {limit} items read back differ from what was stored")
+        return samples
+
     def close(self) -> None:
-        self._session.close()
+        self._done(self._session)
 
     def facts(self) -> dict[str, str]:
         return {

@@ -10,7 +10,7 @@ import shutil
 from functools import partial
 
 from bench.clock import Sample
-from bench.run import OURS, RAW, SERVED, Run, size_of
+from bench.run import FRAMEWORKS, OURS, RAW, SERVED, Run, size_of
 
 GRAPH = "langgraph"
 SLOW = "adk"
@@ -29,18 +29,18 @@ def span(run: Run, name: str) -> tuple[int, int]:
 def measure(run: Run, repetition: int) -> None:
     here = f"appends-{repetition}"
     run.say(f"{here}: filling to the start")
-    names = [name for name in run.names if name not in SERVED]
+    names = [name for name in run.names if name not in (*SERVED, *FRAMEWORKS)]
     run.each(names, lambda name: _fill(run, here, name))
     run.say(f"{here}: measuring")
     spans = {name: span(run, name) for name in names if run.has(name)}
-    _measure_slices(run, spans, "append")
+    measure_slices(run, spans, "append")
     for name in [name for name in names if name not in (OURS, RAW)]:
         run.attempt(name, lambda name: _finish_peer(run, here, name))
     run.say(f"{here}: on to turn {run.plan.late:,}")
     plan = run.plan
     run.attempt(RAW, lambda name: run.worker(name).call("fill", first=plan.stop, last=plan.late))
     run.attempt(OURS, lambda name: _discard(run.worker(name).append(plan.stop, plan.late)))
-    _measure_slices(run, {name: (plan.late, plan.long) for name in (OURS, RAW) if run.has(name)}, "late")
+    measure_slices(run, {name: (plan.late, plan.long) for name in (OURS, RAW) if run.has(name)}, "late")
     run.each([OURS, RAW], lambda name: run.worker(name).ask("verify", last=plan.long))
 
 
@@ -70,7 +70,7 @@ def _weigh_and_copy(run: Run, here: str) -> None:
     run.worker(OURS, twin=1).call("resume", folder=str(run.place("short")), **where)
 
 
-def _measure_slices(run: Run, spans: dict[str, tuple[int, int]], metric: str) -> None:
+def measure_slices(run: Run, spans: dict[str, tuple[int, int]], metric: str) -> None:
     """Each contender over its span, in slices that alternate between them."""
     wall = dict.fromkeys(spans, 0.0)
     cpu = dict.fromkeys(spans, 0.0)

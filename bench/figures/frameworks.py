@@ -1,0 +1,205 @@
+"""The frameworks' own SQLite stores beside ours, same calls: LangGraph, ADK, OpenAI Agents (F9, F10, F11)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+
+from bench.clock import Sample
+from bench.figures.appends import measure_slices
+from bench.run import FRAMEWORKS, SAVERS, SERVICES, SESSIONS, Run, median, size_of
+
+ROUNDS = 3
+LISTINGS = 2
+AT_EARLY, AT_LATE, LISTED = 1, 2, 3
+"""Which store of a contender holds the thread at an early step, that at a late one, and what is listed."""
+GATHERED = 1
+"""Which twin of a contender carries the crowd of long threads."""
+EVERY = 16
+"""Of long threads, every so many are read back at the end."""
+
+
+def measure(run: Run) -> None:
+    if not run.has(*FRAMEWORKS):
+        return
+    run.say("frameworks: making what is read again and again")
+    run.each(SAVERS, partial(_weigh, run))
+    run.each(SAVERS, partial(_gather, run))
+    run.each(SERVICES, partial(_populate, run))
+    run.each(SESSIONS, partial(_fill_items, run))
+    for repetition in range(1, run.plan.repetitions + 1):
+        run.say(f"frameworks-{repetition}")
+        here = f"frameworks-{repetition}"
+        _graph(run, here)
+        _service(run, here)
+        _session(run, here)
+        run.drop(here)
+    run.each(SAVERS, lambda name: run.worker(name, twin=GATHERED).call("scatter", every=EVERY))
+    for name in FRAMEWORKS:
+        run.dismiss(name)
+
+
+def _open(run: Run, name: str, *place: str, twin: int = 0, store: int = 0) -> None:
+    worker = run.worker(name, twin=twin).on(store)
+    worker.ask("open", folder=str(run.place(*place, name)))
+    if name not in run.facts:
+        run.facts[name] = worker.ask("facts")
+
+
+# ── LangGraph ──
+
+
+def _weigh(run: Run, name: str) -> None:
+    """Megabytes of a thread that took a step for every message; the same in every repetition, so weighed once."""
+    worker = run.worker(name)
+    _open(run, name, "kept")
+    worker.call("single", turns=run.plan.graph_kept)
+    worker.ask("verify", last=run.plan.graph_kept)
+    worker.ask("close")
+    run.ledger.add("graph.disk", name, size_of(run.place("kept", name)) / 1e6)
+    run.drop("kept", name)
+
+
+def _graph(run: Run, here: str) -> None:
+    plan, (_, *ours) = run.plan, SAVERS
+    _steps(run, here, {"graph.put": (SAVERS, plan.graph_step, 0)})
+    _steps(
+        run, here, {"graph.early": (ours, plan.graph_early, AT_EARLY), "graph.late": (ours, plan.graph_late, AT_LATE)}
+    )
+    run.each(SAVERS, partial(_new_threads, run, here))
+    run.each(SAVERS, partial(_long_threads, run))
+
+
+def _steps(run: Run, here: str, spans: dict[str, tuple[tuple[str, ...] | list[str], int, int]]) -> None:
+    """`put` alone around a step, in slices that alternate between all who are measured."""
+    samples: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
+    plan = run.plan
+
+    def fill(metric: str, step: int, store: int, name: str) -> None:
+        _open(run, name, here, metric, store=store)
+        run.worker(name).on(store).append(0, step - plan.graph_steps // 2)
+
+    def one_slice(number: int, metric: str, step: int, store: int, name: str) -> None:
+        first, size = step - plan.graph_steps // 2, plan.graph_steps // plan.slices
+        start = first + number * size
+        samples[metric, name] += run.worker(name).on(store).call("puts", first=start, last=start + size)
+
+    def finish(step: int, store: int, name: str) -> None:
+        taken = plan.graph_steps // plan.slices * plan.slices
+        run.worker(name).on(store).ask("verify", last=step - plan.graph_steps // 2 + taken)
+        run.worker(name).on(store).ask("close")
+
+    for metric, (names, step, store) in spans.items():
+        run.each(names, partial(fill, metric, step, store))
+    for number in range(plan.slices):
+        for metric, (names, step, store) in spans.items():
+            run.each(names, partial(one_slice, number, metric, step, store))
+    for names, step, store in spans.values():
+        run.each(names, partial(finish, step, store))
+    for (metric, name), taken in samples.items():
+        run.ledger.add(metric, name, median(taken) * 1e3)
+        run.ledger.add(f"{metric}.cpu", name, median(taken, "cpu") * 1e6)
+
+
+def _gather(run: Run, name: str) -> None:
+    """Threads with a past, which go on in every repetition."""
+    _open(run, name, "gathered", twin=GATHERED)
+    run.worker(name, twin=GATHERED).call("gather", threads=run.plan.sessions, behind=run.plan.graph_step)
+
+
+def _long_threads(run: Run, name: str) -> None:
+    _walk(run, name, GATHERED, "graph.long")
+
+
+def _new_threads(run: Run, here: str, name: str) -> None:
+    worker = run.worker(name)
+    _open(run, name, here, "threads")
+    worker.call("gather", threads=run.plan.sessions, behind=0)
+    _walk(run, name, 0, "graph.new")
+    worker.call("scatter", every=1)
+    worker.ask("close")
+
+
+def _walk(run: Run, name: str, twin: int, metric: str) -> None:
+    plan = run.plan
+    sample = run.worker(name, twin=twin).call("walk", steps=plan.graph_each)
+    steps = plan.sessions * plan.graph_each
+    run.ledger.add(f"{metric}.rate", name, steps / sample["wall"])
+    run.ledger.add(f"{metric}.cpu", name, sample["cpu"] / steps * 1e6)
+
+
+# ── Google's ADK ──
+
+
+def _populate(run: Run, name: str) -> None:
+    """The sessions to list stay open."""
+    _open(run, name, "sessions", store=LISTED)
+    run.worker(name).on(LISTED).call("populate", sessions=run.plan.listed)
+
+
+def _service(run: Run, here: str) -> None:
+    plan = run.plan
+    _rates(run, here, SERVICES, "adk", (plan.slow_peer, 2 * plan.slow_peer))
+    run.each(SERVICES, partial(_sessions, run, here))
+    run.each(SERVICES, partial(_list, run))
+    run.each(SERVICES[1:], partial(_page, run))
+
+
+def _sessions(run: Run, here: str, name: str) -> None:
+    worker = run.worker(name)
+    _open(run, name, here, "at once")
+    sample = worker.call("concurrent", sessions=run.plan.sessions)
+    worker.ask("close")
+    run.ledger.add("adk.many", name, run.plan.sessions / sample["wall"])
+    run.ledger.add("adk.refused", name, sample["refused"])
+
+
+def _page(run: Run, name: str) -> None:
+    samples = run.worker(name).on(LISTED).call("page", limit=run.plan.tail, times=run.plan.reads)
+    run.ledger.add("adk.page", name, median(samples) * 1e3)
+
+
+def _list(run: Run, name: str) -> None:
+    samples = run.worker(name).on(LISTED).call("listing", sessions=run.plan.listed, times=LISTINGS)
+    run.ledger.add("adk.list", name, median(samples) * 1e3)
+
+
+def _rates(run: Run, here: str, names: tuple[str, ...], metric: str, span: tuple[int, int]) -> None:
+    """Turns appended over a span, by all in slices."""
+
+    def fill(name: str) -> None:
+        _open(run, name, here)
+        run.worker(name).append(0, span[0])
+
+    def finish(name: str) -> None:
+        run.worker(name).ask("verify", last=span[1])
+        run.worker(name).ask("close")
+
+    run.each(names, fill)
+    measure_slices(run, {name: span for name in names if run.has(name)}, metric)
+    run.each(names, finish)
+
+
+# ── OpenAI Agents ──
+
+
+def _fill_items(run: Run, name: str) -> None:
+    """The session whose last items are read stays open."""
+    _open(run, name, "items", store=LISTED)
+    run.worker(name).on(LISTED).append(0, run.plan.items // 4)
+
+
+def _session(run: Run, here: str) -> None:
+    plan = run.plan
+    _rates(run, here, SESSIONS, "agents", (plan.each, plan.each + plan.pair))
+    samples: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
+
+    def latest(name: str) -> None:
+        worker = run.worker(name).on(LISTED)
+        for way, taken in worker.call("latest", limit=plan.tail, end=plan.items // 4, times=plan.reads).items():
+            samples[f"agents.{way}", name] += taken
+
+    for _ in range(ROUNDS):
+        run.each(SESSIONS, latest)
+    for (metric, name), taken in samples.items():
+        run.ledger.add(metric, name, median(taken) * 1e3)
