@@ -30,6 +30,8 @@ class Plan:
     """Turns whose messages, one at each step, are weighed on disk."""
     graph_each: int
     """Steps of each of the concurrent threads."""
+    graph_behind: int
+    """Turns that the long ones of them begin with."""
     slow_peer: int
     """Turns for the peer that needs milliseconds for each."""
     sessions: int
@@ -63,7 +65,8 @@ FULL = Plan(
     graph_early=100,
     graph_late=1_000,
     graph_kept=250,
-    graph_each=10,
+    graph_each=5,
+    graph_behind=200,
     slow_peer=60,
     sessions=64,
     each=40,
@@ -88,7 +91,8 @@ QUICK = Plan(
     graph_early=100,
     graph_late=400,
     graph_kept=50,
-    graph_each=4,
+    graph_each=3,
+    graph_behind=60,
     slow_peer=20,
     sessions=64,
     each=8,

@@ -49,10 +49,11 @@ ours is sealed, as by default, and once more in the clear. Everything is read ba
 interface and compared.
 
 - *LangGraph*: `put` alone, without the `put_writes` before it, over {graph_steps} steps of a turn around the one
-  named; the list of messages is longer every time and begins with the same objects, as in a run. Bytes on disk are
+  named; the list of messages is longer every time and begins with the same objects, as in a run. The thread that is
+  long already is made once and goes on from one repetition to the next. Bytes on disk are
   those of the closed store after {graph_kept} turns in steps of one message each; they are weighed once in a run.
   {sessions} threads in one event loop on one file each take {graph_each} steps of `aput_writes` and `aput` in every
-  repetition: long ones, whose first checkpoint holds {graph_step} turns and which go on from one repetition to the
+  repetition: long ones, whose first checkpoint holds {graph_behind} turns and which go on from one repetition to the
   next, and new ones. Of the long ones some are read back, of the new ones all.
 - *ADK*: the runner's `append_event`, one at a time, on one session, and on {sessions} sessions at once with a turn
   each; where the store gives up since others write, the event is handed in again, and that is counted. All sessions of

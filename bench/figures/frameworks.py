@@ -10,7 +10,6 @@ from bench.figures.appends import measure_slices
 from bench.run import FRAMEWORKS, SAVERS, SERVICES, SESSIONS, Run, median, size_of
 
 ROUNDS = 3
-LISTINGS = 2
 AT_EARLY, AT_LATE, LISTED = 1, 2, 3
 """Which store of a contender holds the thread at an early step, that at a late one, and what is listed."""
 GATHERED = 1
@@ -25,6 +24,7 @@ def measure(run: Run) -> None:
     run.say("frameworks: making what is read again and again")
     run.each(SAVERS, partial(_weigh, run))
     run.each(SAVERS, partial(_gather, run))
+    run.attempt(SAVERS[1], partial(_fill, run, ("late",), AT_LATE, run.plan.graph_late))
     run.each(SERVICES, partial(_populate, run))
     run.each(SESSIONS, partial(_fill_items, run))
     for repetition in range(1, run.plan.repetitions + 1):
@@ -34,6 +34,8 @@ def measure(run: Run) -> None:
         _service(run, here)
         _session(run, here)
         run.drop(here)
+    late = run.plan.graph_late + run.plan.repetitions * _taken(run)
+    run.attempt(SAVERS[1], partial(_close, run, AT_LATE, late))
     run.each(SAVERS, lambda name: run.worker(name, twin=GATHERED).call("scatter", every=EVERY))
     for name in FRAMEWORKS:
         run.dismiss(name)
@@ -61,41 +63,47 @@ def _weigh(run: Run, name: str) -> None:
 
 
 def _graph(run: Run, here: str) -> None:
-    plan, (_, *ours) = run.plan, SAVERS
-    _steps(run, here, {"graph.put": (SAVERS, plan.graph_step, 0)})
-    _steps(
-        run, here, {"graph.early": (ours, plan.graph_early, AT_EARLY), "graph.late": (ours, plan.graph_late, AT_LATE)}
-    )
+    plan, (_, ours, _) = run.plan, SAVERS
+    half = plan.graph_steps // 2
+    run.each(SAVERS, partial(_fill, run, (here, "put"), 0, plan.graph_step - half))
+    _steps(run, [("graph.put", SAVERS, 0, plan.graph_step - half)])
+    run.each(SAVERS, partial(_close, run, 0, plan.graph_step - half + _taken(run)))
+    run.attempt(ours, partial(_fill, run, (here, "early"), AT_EARLY, plan.graph_early - half))
+    done = len(run.ledger.get("graph.late", ours)) * _taken(run)
+    spans = [("graph.early", AT_EARLY, plan.graph_early - half), ("graph.late", AT_LATE, plan.graph_late + done)]
+    _steps(run, [(metric, (ours,), store, first) for metric, store, first in spans])
+    run.attempt(ours, partial(_close, run, AT_EARLY, plan.graph_early - half + _taken(run)))
     run.each(SAVERS, partial(_new_threads, run, here))
     run.each(SAVERS, partial(_long_threads, run))
 
 
-def _steps(run: Run, here: str, spans: dict[str, tuple[tuple[str, ...] | list[str], int, int]]) -> None:
-    """`put` alone around a step, in slices that alternate between all who are measured."""
+def _fill(run: Run, place: tuple[str, ...], store: int, turns: int, name: str) -> None:
+    _open(run, name, *place, store=store)
+    run.worker(name).on(store).append(0, turns)
+
+
+def _close(run: Run, store: int, turns: int, name: str) -> None:
+    worker = run.worker(name).on(store)
+    worker.ask("verify", last=turns)
+    worker.ask("close")
+
+
+def _taken(run: Run) -> int:
+    """Steps that one measurement takes: the same number in every slice."""
+    return run.plan.graph_steps // run.plan.slices * run.plan.slices
+
+
+def _steps(run: Run, spans: list[tuple[str, tuple[str, ...], int, int]]) -> None:
+    """`put` alone over some steps, in slices that alternate between all who are measured."""
     samples: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
-    plan = run.plan
+    size = run.plan.graph_steps // run.plan.slices
 
-    def fill(metric: str, step: int, store: int, name: str) -> None:
-        _open(run, name, here, metric, store=store)
-        run.worker(name).on(store).append(0, step - plan.graph_steps // 2)
-
-    def one_slice(number: int, metric: str, step: int, store: int, name: str) -> None:
-        first, size = step - plan.graph_steps // 2, plan.graph_steps // plan.slices
-        start = first + number * size
+    def one_slice(metric: str, store: int, start: int, name: str) -> None:
         samples[metric, name] += run.worker(name).on(store).call("puts", first=start, last=start + size)
 
-    def finish(step: int, store: int, name: str) -> None:
-        taken = plan.graph_steps // plan.slices * plan.slices
-        run.worker(name).on(store).ask("verify", last=step - plan.graph_steps // 2 + taken)
-        run.worker(name).on(store).ask("close")
-
-    for metric, (names, step, store) in spans.items():
-        run.each(names, partial(fill, metric, step, store))
-    for number in range(plan.slices):
-        for metric, (names, step, store) in spans.items():
-            run.each(names, partial(one_slice, number, metric, step, store))
-    for names, step, store in spans.values():
-        run.each(names, partial(finish, step, store))
+    for number in range(run.plan.slices):
+        for metric, names, store, first in spans:
+            run.each(names, partial(one_slice, metric, store, first + number * size))
     for (metric, name), taken in samples.items():
         run.ledger.add(metric, name, median(taken) * 1e3)
         run.ledger.add(f"{metric}.cpu", name, median(taken, "cpu") * 1e6)
@@ -104,7 +112,7 @@ def _steps(run: Run, here: str, spans: dict[str, tuple[tuple[str, ...] | list[st
 def _gather(run: Run, name: str) -> None:
     """Threads with a past, which go on in every repetition."""
     _open(run, name, "gathered", twin=GATHERED)
-    run.worker(name, twin=GATHERED).call("gather", threads=run.plan.sessions, behind=run.plan.graph_step)
+    run.worker(name, twin=GATHERED).call("gather", threads=run.plan.sessions, behind=run.plan.graph_behind)
 
 
 def _long_threads(run: Run, name: str) -> None:
@@ -160,7 +168,7 @@ def _page(run: Run, name: str) -> None:
 
 
 def _list(run: Run, name: str) -> None:
-    samples = run.worker(name).on(LISTED).call("listing", sessions=run.plan.listed, times=LISTINGS)
+    samples = run.worker(name).on(LISTED).call("listing", sessions=run.plan.listed, times=1)
     run.ledger.add("adk.list", name, median(samples) * 1e3)
 
 

@@ -20,8 +20,8 @@ from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 import perdure
 from perdure import errors
-from perdure.adapters.openai_agents import PerdureSession
 from perdure.adapters import openai_agents
+from perdure.adapters.openai_agents import PerdureSession
 from perdure.events import Message, ToolAsked, ToolFinished, native
 from perdure.testing.postgres import running
 
