@@ -12,6 +12,7 @@ import msgspec
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId
 from perdure.core.session.record import Record
+from perdure.core.session.structs import learn
 from perdure.core.session.write import Checkpoint
 from perdure.core.tiers import Tier
 
@@ -140,7 +141,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     snapshot: Snapshot | None = None
     anchor: tuple[int, bytes] | None = None
     criticality: str | None = None
-    """How durable a new session has to be, for a store that offers more than one tier."""
+    """How durable a new session has to be, or another one from now on, for a store that offers more than one tier."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -162,6 +163,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by_activity: bool = False
     limit: int = 50
     after: tuple[int, SessionId] | None = None
+
+
+learn(Query)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -122,6 +122,7 @@ def declare(
     declared = Declared(model, name or model.__name__, version, migrations or Migrations(), limits)
     try:
         declared.fields()
+        models.learn(model)
     except (MsgspecError, NameError, TypeError) as error:
         raise SchemaError(f"the fields of {declared.name} cannot be read ({error}); correct its annotations") from error
     return declared

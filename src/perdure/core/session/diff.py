@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from perdure.core.errors import Invalid, TooDeep
 from perdure.core.session.packing import encode
+from perdure.core.session.structs import learn
 from perdure.core.session.values import DEFAULT_LIMITS, Path, Value, clone, path_text, same
 
 
@@ -44,6 +45,7 @@ class Replace(Struct, frozen=True, array_like=True, tag="="):
 Op: TypeAlias = Add | Remove | Replace
 Patch: TypeAlias = tuple[Op, ...]
 
+learn(Patch)
 _LISTS = (list, tuple)
 
 

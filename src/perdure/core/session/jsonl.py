@@ -31,6 +31,7 @@ from perdure.core.errors import BadExport, Invalid, TooLarge
 from perdure.core.session import codec, ids
 from perdure.core.session.chain import BLIND_BYTES
 from perdure.core.session.event import Entry, Event
+from perdure.core.session.structs import learn
 from perdure.core.session.values import Limits
 
 FORMAT: Final = 1
@@ -111,6 +112,7 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     digest: str
 
 
+learn(Header, Line, Footer)
 _ENCODER: Final = msgspec.json.Encoder()
 
 

@@ -65,15 +65,8 @@ KINDS: Final[dict[str, type[Payload]]] = _collect()
 BLANKS: Final[dict[str, Payload]] = {kind: cls() for kind, cls in KINDS.items()}
 
 
-class _Decoders(dict[str, Callable[[bytes], Payload]]):
-    """Decoders by kind, each made when its kind is first read."""
-
-    def __missing__(self, kind: str) -> Callable[[bytes], Payload]:
-        made = self[kind] = codec.decoder(KINDS[kind])
-        return made
-
-
-_DECODERS: Final = _Decoders()
+_DECODERS: Final[dict[str, Callable[[bytes], Payload]]] = {kind: codec.decoder(cls) for kind, cls in KINDS.items()}
+"""Made here and not when a kind is first read: msgspec crashes when two threads have it learn one type at a time."""
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 UPCASTERS: Final[dict[tuple[str, int], Upcaster]] = {}

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from perdure.core.errors import Invalid, SchemaError
+from perdure.core.session import structs
 from perdure.core.session.packing import encode
 from perdure.core.session.schema import Field
 from perdure.core.session.values import Ref, check
@@ -238,6 +239,12 @@ def _plain_other(obj: Any) -> Any:
             return core.to_jsonable_python(obj)
         except ValueError:
             return obj
+
+
+def learn(model: Any) -> None:
+    """Have msgspec learn a model where it is declared, before threads meet it; pydantic's are not its concern."""
+    if is_struct(model) or _is_dataclass(model):
+        structs.learn(model)
 
 
 def build(model: Any, document: dict[str, Any]) -> Any:

@@ -231,6 +231,14 @@ def _inside(kind: kinds.Type) -> tuple[kinds.Type, ...]:
     return ()
 
 
+def learn(*kinds: Any) -> None:
+    """Have msgspec learn types now, where they are defined: it learns one when it first meets it, and crashes when two
+    threads have it learn the same one at a time.
+    """
+    for kind in kinds:
+        Decoder(kind)
+
+
 @overload
 def decoder(kind: type[T], limits: Limits = ...) -> Callable[[bytes], T]: ...
 @overload
