@@ -36,7 +36,8 @@ def page(verdicts: Sequence[Verdict]) -> str:
     parts = [HEAD, table(verdicts), "\n\n## Suites\n"]
     for suite in OURS:
         chosen = f", those that `-k {suite.selection}` selects" if suite.selection else ""
-        parts.append(f"\n- **{suite.name}**: {version_of(suite.source)}, `{' '.join(suite.paths)}`{chosen}.")
+        note = f", {suite.note}" if suite.note else ""
+        parts.append(f"\n- **{suite.name}**: {version_of(suite.source)}, `{' '.join(suite.paths)}`{chosen}{note}.")
     parts.append("\n\n## Left out\n")
     left = [(suite, item) for suite in OURS for item in suite.deselected]
     parts += [f"\n- `{item.test}` ({suite.name}): {item.reason}." for suite, item in left] or ["\nNothing."]

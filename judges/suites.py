@@ -47,6 +47,7 @@ class Suite(NamedTuple):
     selection: str = ""
     deselected: tuple[Deselected, ...] = ()
     stores: tuple[str, ...] = ("memory", "sqlite")
+    note: str = ""
 
 
 _CONNECTIONS = "looks at SQLiteSession's own connections, one for each thread"
@@ -80,6 +81,7 @@ OURS = (
         plugin="judges.langgraph_plugin",
         paths=("tests",),
         selection="memory",
+        note="with LangGraph's permissive serializer, since the tests keep classes of their own in states",
     ),
     Suite(
         name="OpenAI Agents session tests",

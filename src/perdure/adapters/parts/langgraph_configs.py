@@ -1,5 +1,6 @@
 """Where LangGraph's configs point, and LangGraph's serializer with typed errors."""
 
+import logging
 import re
 from contextvars import ContextVar
 from typing import Any, Final, Self
@@ -23,7 +24,13 @@ def _note_blocked(event: SerdeEvent) -> None:
         found.append(event)
 
 
+def _not_ours(record: logging.LogRecord) -> bool:
+    """LangGraph logs what it blocks, where its reader told us too: then the error says it."""
+    return _blocked.get() is None or not str(record.msg).startswith("Blocked")
+
+
 register_serde_event_listener(_note_blocked)
+logging.getLogger(JsonPlusSerializer.__module__).addFilter(_not_ours)
 
 
 class Told(str):
@@ -39,6 +46,12 @@ class Told(str):
         made = super().__new__(cls, id)
         made.latest = latest
         return made
+
+    def __eq__(self, other: object) -> bool:
+        """Equal as texts are. Other kinds of text are asked themselves, as they would be about a plain one."""
+        return str.__eq__(self, other) if type(other) in (str, Told) else NotImplemented
+
+    __hash__ = str.__hash__
 
 
 class Bytes:
