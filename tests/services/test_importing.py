@@ -382,6 +382,7 @@ async def test_a_kind_of_tomorrow_asks_for_an_upgrade(
 ) -> None:
     with monkeypatch.context() as tomorrow:
         tomorrow.setitem(kinds.KINDS, Dreamt.kind, Dreamt)
+        tomorrow.setitem(kinds._DECODERS, Dreamt.kind, codec.decoder(Dreamt))
         session = await world.create()
         await world.append(session, Dreamt())
         lines = await world.lines(session)
