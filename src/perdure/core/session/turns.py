@@ -59,7 +59,7 @@ class ToolAsked(Payload, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
 
     def essence(self) -> Payload | None:
-        plain = type(self.call) is str and type(self.name) is str
+        plain = type(self.call) is str and type(self.name) is str and type(self.metadata) is dict
         return ToolAsked(call=self.call, name=self.name) if plain else None
 
     def aim(self) -> str | None:
@@ -92,6 +92,7 @@ class ToolFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
     def essence(self) -> Payload | None:
         plain = type(self.call) is str and (self.error is None or type(self.error) is str)
+        plain = plain and type(self.metadata) is dict
         return ToolFinished(call=self.call) if plain else None
 
     def aim(self) -> str | None:
