@@ -1,7 +1,7 @@
 """The events callers append, by name. `perdure.core.session.kinds` has the whole closed union."""
 
 from perdure.core.session.agents import AgentJoined, AgentPaused, AgentResumed, Delegation, RoomMessage, Round
-from perdure.core.session.conversation import Item, Spoken, items_of, native
+from perdure.core.session.conversation import Item, Spoken, as_given, items_of, native
 from perdure.core.session.event import Draft, Event, Payload
 from perdure.core.session.lifecycle import CompensationRegistered, ExitCriterion
 from perdure.core.session.links import Linked, Relation
@@ -57,6 +57,7 @@ __all__ = [
     "TurnFinished",
     "TurnStarted",
     "VerificationResult",
+    "as_given",
     "items_of",
     "native",
 ]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import perdure
+from perdure import errors
 from perdure.adapters.parts.following import Following
 from perdure.events import Event, Noted
 
@@ -114,3 +115,23 @@ async def test_what_one_has_just_written_is_not_read_again(db: perdure.AsyncPerd
     assert view.data == [1, 2]
     assert await following.present(session) is view
     assert view.data == [1, 2, 3, 4]
+
+
+async def test_who_writes_upon_what_was_last_seen_is_told_when_it_is_stale(db: perdure.AsyncPerdure) -> None:
+    following = Following(Seen)
+    session = await db.create(name="a")
+    assert following.recent(session.id) is None
+    await note(session, 1)
+    await following.present(session)
+    seen = following.recent(session.id)
+    assert seen is not None
+    events = await session.recorded(Noted(by="here", data=2), expected=seen[2])
+    following.take(session.id, events)
+    assert following.recent(session.id) == (seen[0], events[-1].version, events[-1].digest)
+    with pytest.raises(errors.VersionConflict):
+        await session.recorded(Noted(by="here", data=3), expected=seen[2])
+    await session.erase()
+    await note(await db.create(name="a"), 1, 2)  # another log, just as long
+    assert await session.version() == events[-1].version
+    with pytest.raises(errors.VersionConflict):
+        await session.recorded(Noted(by="here", data=3), expected=events[-1].digest)

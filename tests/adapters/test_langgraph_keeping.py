@@ -21,8 +21,8 @@ import perdure
 from perdure import errors, events
 from perdure.adapters.langgraph import PerdureSaver
 from perdure.adapters.parts.checkpoints import Thread
-from perdure.adapters.parts.deltas import Snapshot
 from perdure.adapters.parts.langgraph_configs import Bytes
+from perdure.adapters.parts.snapshots import RECENT, Snapshot
 from perdure.testing.postgres import Server, running
 from tests.adapters.test_langgraph import at, checkpoint, echo, records, says, shown
 
@@ -127,6 +127,14 @@ def test_a_copy_goes_its_own_way(db: perdure.Perdure) -> None:
     with pytest.raises(errors.AlreadyExists, match="copy"):
         graph.checkpointer.copy_thread("trip", "copy")
     assert {item.config["configurable"]["thread_id"] for item in PerdureSaver(db).list(None)} == {"trip", "copy"}
+
+
+def test_a_thread_that_was_only_talked_in_elsewhere_is_copied_too(db: perdure.Perdure) -> None:
+    db.create(name="trip").record(events.Message(role="user", content="from elsewhere"))
+    graph = echo(PerdureSaver(db))
+    graph.checkpointer.copy_thread("trip", "copy")
+    assert shown(db, "copy") == ["from elsewhere"]
+    assert says(graph, "one", at("copy")) == ["from elsewhere", "one", "you said: one"]
 
 
 def test_a_branch_of_a_session_is_a_thread_of_its_own(db: perdure.Perdure) -> None:
@@ -295,9 +303,23 @@ def test_a_snapshot_notices_every_change() -> None:
     assert taken.shared(items[:2]) == 2
     items[1].additional_kwargs["x"].append(2)  # type: ignore[union-attr]
     assert taken.shared(items) == 1
-    shorter = taken.followed(1, ["new"])
+    shorter = taken.followed(1, [items[0], "new"])
     assert shorter.shared([items[0], "new", 7]) == 2
     assert shorter.shared([items[0], "old"]) == 1
+
+
+def test_a_snapshot_looks_into_what_is_no_longer_the_same_object_and_into_the_last_items() -> None:
+    codec = Bytes(PerdureSaver.serde)
+    items = [HumanMessage(f"{number}") for number in range(4 * RECENT)]
+    taken = Snapshot(items[:-1], codec).followed(4 * RECENT - 1, items)
+    assert taken.speaks
+    assert taken.shared([item.model_copy() for item in items]) == 4 * RECENT
+    others = [*items[:5], HumanMessage("other"), *items[6:]]
+    assert taken.shared(others) == 5
+    items[-RECENT].content = "changed in place"
+    assert taken.shared(items) == 3 * RECENT
+    assert not taken.followed(3, [*items[:3], 1]).speaks
+    assert taken.followed(3, [*items[:3], 1]).followed(3, items[:3]).speaks
 
 
 def test_a_chain_of_ten_thousand_lists_is_read_in_one_walk() -> None:

@@ -113,7 +113,7 @@ async def test_two_agents_speak_in_one_session(here: perdure.Perdure) -> None:
     await Runner.run(booker, "Thanks", session=session, run_config=QUIET)
     first, second = await here.aio.named("trip").turns()
     assert [call.name for call in first.calls] == ["transfer_to_booker"]
-    assert [item.content for item in second.messages] == ["Thanks", [{"type": "text", "text": "You are welcome."}]]
+    assert [item.content for item in second.messages] == ["Thanks", "You are welcome."]
 
 
 async def test_a_streamed_run_is_kept(here: perdure.Perdure) -> None:
@@ -191,7 +191,7 @@ async def test_every_item_shows_in_the_turns(here: perdure.Perdure) -> None:
     }
     finished = {item.call: item.error or item.result for item in spoken if isinstance(item, ToolFinished)}
     assert finished["m"] == "no"
-    assert finished["c1"] == [{"type": "text", "text": "x"}]
+    assert finished["c1"] == "x"
 
 
 async def test_objects_of_the_sdk_are_taken_too(here: perdure.Perdure) -> None:
@@ -503,3 +503,11 @@ def test_a_run_goes_on_after_its_process_was_killed(tmp_path: Path) -> None:
         assert [item.get("content") for item in model.calls[0].input] == ["Before", "Yes", "Go", "Are you there?"]
         assert len(asyncio.run(session.get_items())) == 5
         assert db.verify().ok
+
+
+async def test_an_item_whose_type_is_no_text_is_refused() -> None:
+    async with await perdure.aopen(":memory:") as db:
+        odd: Any = {"type": ["x"]}
+        with pytest.raises(errors.Invalid, match="type of an item"):
+            await PerdureSession("trip", db).add_items([odd])
+        await PerdureSession("trip", db).add_items([{"role": "user", "content": [{"type": ["x"]}]}])  # type: ignore[list-item,typeddict-item]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perdure
-from perdure.adapters.parts.responses import History, Place, entries_of, recorded, told, written
+from perdure.adapters.parts.histories import History, Place, entries_of
+from perdure.adapters.parts.responses import HOLE, recorded, told, written
 from perdure.events import Item, Message, Spoken, ToolAsked, ToolFinished, native
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=8)
@@ -86,3 +87,31 @@ def test_what_an_item_says_can_be_said_back(item: dict[str, Any]) -> None:
     for entry in entries_of(said(1, payloads)):
         again = recorded(entry.text)
         assert [type(payload) for payload in again] in ([Message], [ToolAsked], [ToolFinished])
+
+
+@given(st.lists(ITEMS, max_size=4), st.booleans())
+def test_items_come_back_from_a_store_word_for_word(items: list[dict[str, Any]], asked: bool) -> None:
+    calls = [{"type": "function_call", "call_id": item["call_id"]} for item in items if "call_id" in item and asked]
+    known = [*calls, *items]
+    with perdure.open(":memory:") as db:
+        session = db.create()
+        for group in written(known):
+            session.record(group)
+        entries = [entry for item in session.conversation() for entry in entries_of(item)]
+    assert [json.dumps(json.loads(entry.text)) for entry in entries] == [json.dumps(item) for item in known]
+
+
+@given(TEXT, st.sampled_from(["user", "assistant", "developer", "other"]))
+def test_the_text_of_a_plain_message_is_stored_once(text: str, role: str) -> None:
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": [HOLE, None, 1.5]}
+    shapes: list[dict[str, Any]] = [
+        {"role": role, "content": text},
+        {"type": "message", "id": "m", "role": role, "content": [part]},
+        {"output": text, "call_id": "c", "type": "function_call_output"},
+    ]
+    for item, group in zip(shapes, written(shapes), strict=True):
+        kept = group[0].metadata["native"]["item"]
+        sound = text.encode("utf-8", "replace").decode() == text
+        assert (HOLE in kept) == (sound and "id" not in item)  # that one has a text like a hole
+        [entry] = entries_of(said(1, group, "openai_agents", kept))
+        assert json.dumps(json.loads(entry.text)) == json.dumps(item)

@@ -159,6 +159,26 @@ async def test_a_bucket_that_is_not_there_is_unreachable(s3: str) -> None:
     assert "testing" not in refusal.value.message
 
 
+@pytest.mark.parametrize("missing", ["nobody", "credentials"])
+async def test_a_store_that_does_not_serve_is_unreachable(
+    s3: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing == "nobody":
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    else:
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+        monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:9/")
+        monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/nowhere")
+    with pytest.raises(ColdUnreachable, match="check the network, the credentials and the bucket"):
+        await S3Cold(s3).put("one", pieces(b"x"))
+
+
+async def test_a_place_where_no_folder_can_be_made_is_unreachable() -> None:
+    with pytest.raises(ColdUnreachable, match="/proc/x"):
+        await FolderCold("/proc/x").put("one", pieces(b"x"))
+
+
 FORKED = """
 import os, sys
 from perdure.cold.s3 import S3Cold

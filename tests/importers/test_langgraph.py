@@ -21,6 +21,10 @@ from perdure.testing.postgres import running
 from tests.adapters.test_langgraph import Point, Somewhere, Talk, at, echo, says, shown
 
 
+class Wandering(Talk):
+    place: Any
+
+
 def ask(state: Talk) -> Any:
     return {"messages": [("ai", f"hello {interrupt('who?')}")]}
 
@@ -144,6 +148,31 @@ async def test_what_cannot_be_read_is_skipped_and_said(db: perdure.Perdure, tmp_
     assert (await import_from(db, path, serde=serde)).names == ["points"]
     state = graph.compile(checkpointer=PerdureSaver(db, serde=serde)).get_state(at("points"))
     assert state.values == {"place": Point(2)}
+
+
+async def test_older_checkpoints_that_are_filled_in_do_not_become_the_latest(
+    db: perdure.Perdure, tmp_path: Path
+) -> None:
+    path = tmp_path / "checkpoints.sqlite"
+
+    def go(state: Wandering) -> Any:
+        return {"messages": [("ai", "re")], "place": Point(1) if len(state["messages"]) < 3 else None}
+
+    graph = StateGraph(Wandering).add_node("go", go).add_edge(START, "go")
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        for word in ("one", "two"):
+            says(graph.compile(checkpointer=saver), word)
+        serde = JsonPlusSerializer(allowed_msgpack_modules=[Point])
+        before = await import_from(db, path)
+        after = await import_from(db, path, serde=serde)
+        assert (before.items > 0, after.items > 0, after.skipped) == (True, True, [])
+        ours, theirs = PerdureSaver(db, serde=serde), SqliteSaver(saver.conn, serde=serde)
+        assert seen(ours, "trip") == seen(theirs, "trip")
+    assert shown(db) == ["one", "re", "two", "re"]
+    ours.copy_thread("trip", "copy")
+    for thread in ("trip", "copy"):
+        assert says(graph.compile(checkpointer=ours), "more", at(thread))[-3:] == ["re", "more", "re"]
+        assert shown(db, thread) == ["one", "re", "two", "re", "more", "re"]
 
 
 async def test_other_files_are_refused(db: perdure.Perdure, tmp_path: Path) -> None:

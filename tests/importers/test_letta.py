@@ -162,10 +162,14 @@ def test_a_file_that_is_none_is_refused(content: str, db: perdure.Perdure, tmp_p
 def test_messages_that_are_none_are_passed_over_and_named(db: perdure.Perdure, tmp_path: Path) -> None:
     agent = {
         **older(),
+        "tools": 5,
+        "tags": 5,
         "messages": [
             3,
             {"role": None},
             {"role": "approval", "approve": True},
+            {"role": "assistant", "tool_calls": 5},
+            {"role": "tool", "tool_returns": 5},
             {"role": "user", "content": "half \ud83d"},
         ],
     }
@@ -173,6 +177,6 @@ def test_messages_that_are_none_are_passed_over_and_named(db: perdure.Perdure, t
     path.write_text(json.dumps(agent))
     report = perdure.drive(import_from(db, path))
     assert len([item for item in report.skipped if " message " in item.what]) == 2
-    assert report.items == 2
+    assert report.items == 4
     (item,) = db.named(report.names[0]).conversation()
     assert item.payloads[0].content == "half ?"  # type: ignore[union-attr]

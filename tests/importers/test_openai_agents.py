@@ -143,12 +143,13 @@ def test_tables_of_other_names_are_found(db: perdure.Perdure, tmp_path: Path) ->
 def test_rows_that_cannot_be_read_are_named(db: perdure.Perdure, tmp_path: Path) -> None:
     path = written(tmp_path / "a.db", lisbon=TRIP[:1])
     with sqlite3.connect(path) as file:
-        for data in ("{broken", "[1]", json.dumps({"role": "user", "content": "\ud800"}), b"\xff"):
+        odd = json.dumps({"role": "user", "content": "\ud800"})
+        for data in ("{broken", "[1]", odd, b"\xff", '{"type": ["x"]}'):
             file.execute("INSERT INTO agent_messages (session_id, message_data) VALUES ('lisbon', ?)", (data,))
     file.close()
     report = perdure.drive(import_from(db, path))
     assert report.items == 2
-    assert [one.what for one in report.skipped] == [f"row {number} of lisbon" for number in (2, 3, 5)]
+    assert [one.what for one in report.skipped] == [f"row {number} of lisbon" for number in (2, 3, 5, 6)]
     assert history(db, "lisbon")[1] == {"role": "user", "content": "\ud800"}
 
 

@@ -25,8 +25,10 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import perdure
+from perdure.adapters.google_adk import PerdureSessionService
 from perdure.adapters.langgraph import PerdureSaver
 from perdure.adapters.openai_agents import PerdureSession
+from perdure.adapters.parts.pairing import INTERRUPTED, in_words
 from perdure.adapters.pydantic_ai import PerdureConversationStore
 from perdure.edge.cli.app import perdure as command_line
 
@@ -238,3 +240,52 @@ def test_what_one_framework_takes_back_is_not_handed_to_the_next(tmp_path: Path)
         asyncio.run(regenerate())
         go_on_in_openai(db, [*LANGGRAPH[:3], *PYDANTIC[:3], "The Tejo has a room"])
         assert db.verify().ok
+
+
+def paused_in_langgraph(db: perdure.Perdure) -> Any:
+    """A graph that has stopped before its tools."""
+    asks = AIMessage("", tool_calls=[{"id": "lg1", "name": "find", "args": {"city": "Lisbon"}}])
+    model = Scripted(lines=[asks, AIMessage("As you like")], handed=[])
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", lambda state: {"messages": [model.invoke(state["messages"])]})
+    graph.add_node("tools", ToolNode([find]))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", tools_condition)
+    graph.add_edge("tools", "model")
+    made = graph.compile(checkpointer=PerdureSaver(db), interrupt_before=["tools"])
+    made.invoke({"messages": [HumanMessage("Find me a flight")]}, {"configurable": {"thread_id": TRIP}})
+    return made
+
+
+@pytest.mark.slow
+def test_a_call_that_nobody_answered_is_handed_to_no_model_without_a_result(tmp_path: Path) -> None:
+    with perdure.open(tmp_path / "sessions.db") as db:
+        graph = paused_in_langgraph(db)
+        service = PerdureSessionService(db)
+        seen = asyncio.run(service.get_session(app_name="trips", user_id="ana", session_id=db.named(TRIP).id))
+        assert seen is not None
+        parts = [part for event in seen.events if event.content for part in event.content.parts or ()]
+        assert [part.function_response.response for part in parts if part.function_response] == [{"error": INTERRUPTED}]
+        go_on_in_openai(db, ["Find me a flight", "call find", INTERRUPTED])
+        go_on_in_pydantic(db, ["Find me a flight", in_words("find"), *OPENAI])
+        config: Any = {"configurable": {"thread_id": TRIP}}
+        told = told_langchain(graph.get_state(config).values["messages"])
+        assert told == ["Find me a flight", "call find", INTERRUPTED, *OPENAI, *PYDANTIC]
+        after = graph.invoke({"messages": [HumanMessage("Never mind")]}, config)["messages"]
+        assert told_langchain(after) == [*told, "Never mind", "As you like"]
+        again = told_langchain(graph.get_state(config).values["messages"])
+        assert again == [*told, "Never mind", "As you like"]
+        assert sorted(told_openai(asyncio.run(PerdureSession(TRIP, db).get_items()))) == sorted(again)
+        assert db.verify().ok
+
+
+@pytest.mark.slow
+def test_what_is_only_text_is_a_plain_text_to_everybody(tmp_path: Path) -> None:
+    with perdure.open(tmp_path / "sessions.db") as db:
+        go_on_in_openai(db, [])
+        go_on_in_pydantic(db, OPENAI)
+        found = PerdureSaver(db).get_tuple({"configurable": {"thread_id": TRIP}})
+        assert found is not None
+        messages = found.checkpoint["channel_values"]["messages"]
+        assert all(type(message.content) is str for message in messages)
+        assert all(type(message.content) is str for turn in db.named(TRIP).turns() for message in turn.messages)

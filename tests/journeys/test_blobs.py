@@ -377,6 +377,9 @@ FORMS: dict[str, Callable[[Path], Any]] = {
     "bytes": lambda path: path.read_bytes(),
     "a bytearray": lambda path: bytearray(path.read_bytes()),
     "a view": lambda path: memoryview(path.read_bytes()),
+    "a view of parts": lambda path: memoryview(BIG[::-1])[::-1],
+    "a view of letters": lambda path: memoryview(BIG).cast("c"),
+    "parts of views": lambda path: [memoryview(BIG[::-1])[::-1]],
     "a path": lambda path: path,
     "a path as text": str,
     "a file": lambda path: path.open("rb"),
@@ -397,6 +400,20 @@ async def test_content_comes_in_any_form(db: perdure.Perdure, tmp_path: Path, fo
         with closing(FORMS[form](path)) as source:
             assert await other.blobs.put(source) == ref
         assert await other.blobs.get(ref) == BIG
+
+
+def test_bytes_that_were_let_go_are_refused(db: perdure.Perdure) -> None:
+    view = memoryview(b"abc")
+    view.release()
+    with pytest.raises(errors.Invalid, match="cannot be read"):
+        db.blobs.put(view)
+
+
+def test_a_pipe_by_its_name_is_refused_instead_of_waited_for(db: perdure.Perdure, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for endless in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(errors.Invalid, match="a pipe or a device"):
+            db.blobs.put(endless)
 
 
 @contextmanager

@@ -211,6 +211,23 @@ async def test_the_same_key_with_another_body_is_refused(db: Any) -> None:
     assert await texts(session) == ["pay 5"]
 
 
+async def test_a_used_key_is_noticed_whatever_else_is_wrong_with_the_call(opens: Opens) -> None:
+    session = await (await opens()).create()
+    first = await session.append(said("gone"), key="k")
+    await session.retract(first)
+    await session.append(said("more"))
+    again = await (await opens()).session(session.id)
+    for seen in (session, again):
+        assert await seen.append(said("gone"), key="k") == first
+        with pytest.raises(KeyReused):
+            await seen.retract(first, first, key="k")
+        with pytest.raises(KeyReused):
+            await seen.append(ev.TurnFinished(), key="k")
+        with pytest.raises(KeyReused):
+            await seen.append(said("stale"), expected=1, key="k")
+    assert await texts(session) == ["more"]
+
+
 async def test_a_key_belongs_to_its_session_and_its_actor(opens: Opens) -> None:
     db = await opens()
     one, other = await db.create(), await db.create()

@@ -37,6 +37,26 @@ def test_what_is_recorded_reads_as_ordinary_turns(db: perdure.Perdure) -> None:
     assert session.verify().ok
 
 
+def test_refusals_speak_of_the_name_that_was_given(db: perdure.Perdure) -> None:
+    with pytest.raises(errors.NotFound, match="'nope'") as missing:
+        db.named("nope").turns()
+    assert missing.value.name == "nope"
+    with pytest.raises(errors.NotFound, match="'nope'"):
+        db.named("nope").record(Message(role="user", content="hello"))
+    db.create(name="t")
+    with pytest.raises(errors.AlreadyExists, match="'t'") as taken:
+        db.create(name="t")
+    assert (taken.value.name, taken.value.session) == ("t", db.named("t").id)
+
+
+def test_a_name_is_kept_as_the_title_or_beside_another_one(db: perdure.Perdure) -> None:
+    assert db.create(name="plain").info().title == "plain"
+    titled = db.create("A title", name="titled", metadata={"n": 1}).info()
+    assert (titled.title, titled.metadata) == ("A title", {"n": 1, "name": "titled"})
+    other = "0192f0c4-7d1e-7abc-8def-0123456789ab"
+    assert db.create(name=other).info().title == ""
+
+
 def test_the_same_name_leads_to_the_same_session_and_an_id_to_itself(db: perdure.Perdure) -> None:
     made = db.create(name="trip")
     assert db.named("trip").id == made.id
@@ -102,7 +122,7 @@ def test_the_log_is_read_backwards_until_the_reader_has_enough(db: perdure.Perdu
 
 def test_both_kinds_of_handle_share_a_store(db: perdure.Perdure) -> None:
     db.create(name="trip").record(Message(role="user", content="one"))
-    assert perdure.drive(db.aio.named("trip").info()).title == ""
+    assert perdure.drive(db.aio.named("trip").info()).title == "trip"
     assert db.aio.aio is db.aio
 
 

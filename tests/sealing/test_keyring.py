@@ -92,6 +92,21 @@ def test_keys_that_fell_out_of_memory_are_found_again(keyring: Keyring) -> None:
     )
 
 
+def test_the_keys_of_many_places_are_found_together(file_vault: FileVault, masters: HeldKeys) -> None:
+    first = Keyring(masters, file_vault, AMBIENT)
+    places = [Place("tenant", number.to_bytes(16, "big"), first.fresh()) for number in range(5)]
+    sealed = [first.seal(place, "card", 0, b"", place.owner) for place in places]
+    first.destroy([places[3].salt or b""])
+    other = Keyring(masters, file_vault, AMBIENT)
+    other.expect([*places, Place("tenant", OWNER, b"no such salt")])
+    assert list(other._keys) == [*places[:3], places[4]]
+    for place, item in zip(places, sealed, strict=True):
+        if place is not places[3]:
+            assert other.open(place, "card", 0, b"", item) == place.owner
+    with pytest.raises(Shredded):
+        other.open(places[3], "card", 0, b"", sealed[3])
+
+
 # ── keyed hashes ──
 
 

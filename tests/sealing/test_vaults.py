@@ -3,7 +3,7 @@
 import pytest
 
 from perdure.core.errors import AlreadyExists
-from perdure.ports.vault import Count, Entry, KeepsHeads, SignedHead, Vault
+from perdure.ports.vault import Count, Entry, GivesMany, KeepsHeads, SignedHead, Vault
 from perdure.sealing.masters import HeldKeys
 from perdure.sealing.wrapping import INDEX_NAME, index_entry, proof_entry, rewrapped, salt_entry, secret_of
 from tests.sealing.conftest import AMBIENT
@@ -42,6 +42,16 @@ def test_what_was_added_is_found_as_it_was(begun: Vault, masters: HeldKeys) -> N
     made = salts(masters, 5)
     assert begun.add(made)
     assert [begun.get(entry.name) for entry in made] == made
+
+
+def test_many_are_found_together_as_they_are_one_by_one(begun: Vault, masters: HeldKeys) -> None:
+    fresh = [salt_entry(masters.current(), AMBIENT) for _ in range(3)]
+    assert begun.add(fresh)
+    names = [entry.name for entry in fresh]
+    if isinstance(begun, GivesMany):
+        assert begun.several([*names, b"nobody's"]) == {entry.name: entry for entry in fresh}
+        assert begun.several([]) == {}
+    assert [begun.get(name) for name in names] == fresh  # and the vault can be asked again
 
 
 def test_entries_under_another_key_than_the_current_one_are_not_taken(begun: Vault, masters: HeldKeys) -> None:

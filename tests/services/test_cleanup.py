@@ -14,6 +14,7 @@ import pytest
 
 import perdure
 from perdure import events as ev
+from perdure.core import scrub
 from perdure.core.errors import DeliveryFailed, Invalid, NotFound, VersionConflict
 from perdure.core.session.children import Spawned
 from perdure.core.session.cleanup import ORDER, Cleaned, CleanupFailed, OtherEnded
@@ -60,6 +61,44 @@ async def notes(session: AsyncSession) -> list[tuple[str, str, str | None]]:
 
 async def kinds(session: AsyncSession) -> list[str]:
     return [event.kind for event in await session.events()]
+
+
+# ── hooks that end more than themselves ──────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("seconds", [None, 60.0])
+async def test_a_hook_that_exits_has_failed_and_holds_up_nobody(place: Place, seconds: float | None) -> None:
+    sessions = [await place.session() for _ in range(3)]
+    for session in sessions:
+        await session.suspend()
+    bad = sessions[1].id
+
+    def exits(_: AsyncSession, call: CleanupCall) -> None:
+        if call.session == bad:
+            raise SystemExit(3)
+
+    place.db.cleanup("promote", exits, timeout=seconds)
+    assert sorted(did(await place.sweep(120))) == [("ended", "grace"), ("ended", "grace"), ("waiting", "grace")]
+    assert "it raised SystemExit: 3" in str([event.data for event in await sessions[1].events()])
+    assert ("ended", "grace") in did(await place.sweep(2 * 86_400))  # given up
+
+
+async def test_of_an_endless_error_only_the_beginning_is_looked_at(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, masked = await sleeping(place), []
+    find = scrub.find
+    monkeypatch.setattr(scrub, "find", lambda text, what: masked.append(len(text)) or find(text, what))
+
+    def fails(*_: Any) -> None:
+        raise ValueError(f"{KEY} and {MAIL} " * 60_000)
+
+    place.db.cleanup("promote", fails)
+    await place.sweep()
+    (error,) = [event.data.error for event in await session.events() if isinstance(event.data, CleanupFailed)]
+    assert len(error) == 500
+    assert KEY[:8] not in error
+    assert max(masked) < 20_000
 
 
 # ── order and notes ───────────────────────────────────────────────────────────────────────────────
@@ -504,6 +543,11 @@ def test_pauses_grow_and_differ() -> None:
         ("https://", SECRET),
         ("https://user:pass@example.org/", SECRET),
         ("http://[::1", SECRET),
+        ("https://ex\0/", SECRET),
+        ("https://exa mple/", SECRET),
+        ("https://example.org/a\n", SECRET),
+        ("https://example.org:99999/", SECRET),
+        ("https://example.org:0/", SECRET),
         (5, SECRET),
         ("https://example.org", "short"),
         ("https://example.org", "whsec_!!!"),

@@ -50,7 +50,7 @@ class Odd(BaseException):
     """Nothing that anybody expects."""
 
 
-@pytest.mark.parametrize("error", [OSError, Odd, TimeoutError])
+@pytest.mark.parametrize("error", [OSError, TimeoutError, KeyboardInterrupt])
 async def test_what_it_raises_is_raised(error: type[BaseException]) -> None:
     def fails() -> None:
         raise error("so")
@@ -64,6 +64,40 @@ async def test_what_it_raises_is_raised(error: type[BaseException]) -> None:
         work = asyncio.to_thread(drive, asked(function, seconds=60.0))
         with pytest.raises(error, match="so"):
             await work
+
+
+@pytest.mark.parametrize("error", [SystemExit, Odd, GeneratorExit])
+async def test_what_would_end_more_than_itself_is_a_failure(error: type[BaseException]) -> None:
+    def fails() -> None:
+        raise error("so")
+
+    async def fails_later() -> None:
+        fails()
+
+    said = f"it raised {error.__name__}: so"
+    for ask in (called, asked):
+        with pytest.raises(GaveUp, match=said):
+            await ask(fails)
+        for function in (fails, fails_later):
+            with pytest.raises(GaveUp, match=said):
+                await asyncio.to_thread(drive, ask(function))
+    if error is not GeneratorExit:  # which whoever gives up waiting raises in the same place
+        with pytest.raises(GaveUp, match=said):
+            await called(fails_later)
+        with pytest.raises(GaveUp, match=said):
+            await asked(fails_later, seconds=60.0)
+
+
+def test_whoever_gives_up_waiting_may() -> None:
+    async def waits() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        waiting = called(waits)
+        waiting.send(None)
+        waiting.close()
+
+    asyncio.run(main())
 
 
 async def test_a_task_that_is_late_is_cancelled_and_a_thread_left_behind() -> None:

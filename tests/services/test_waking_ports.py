@@ -1,13 +1,14 @@
 """Waking with ports that misbehave: what they answer is checked, and what is wrong with it is told by name."""
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
 
 from perdure.core.errors import Invalid, MemoryUnavailable, RequiredToolUnavailable, RetrievalFailed, ToolUnauthorized
 from perdure.core.errors import ToolUnbound as Unbound
-from perdure.core.session import decide
+from perdure.core.session import admission
 from perdure.core.session.lifecycle import Phase
 from perdure.core.session.quality import Retrieval
 from perdure.core.session.tools import ToolBound
@@ -250,7 +251,7 @@ async def test_a_constraint_nobody_can_read_is_refused_when_it_is_written(sleepe
 async def test_a_log_that_holds_one_from_before_still_loads_and_wakes(
     sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(decide._ADMIT, ToolBound)  # as it was written once
+    monkeypatch.delitem(admission._ADMIT, ToolBound)  # as it was written once
     await sleeper.lies_down(ToolBound(name="maps", constraint="the newest"))
     monkeypatch.undo()
     sleeper.world.sessions.loader.forget()
@@ -470,6 +471,47 @@ async def test_a_layer_is_anything_that_can_be_listed(sleeper: Sleeper, layer: A
     woken = await sleeper.wake()
     assert woken.memory.failed == {}
     assert isinstance(woken.memory.episodic, tuple)
+
+
+def endless() -> Any:
+    return (f"1.0.{number}" for number in count())
+
+
+def leaves() -> Any:
+    yield "a"
+    raise SystemExit(3)
+
+
+def closes() -> Any:
+    raise GeneratorExit
+
+
+@pytest.mark.parametrize(
+    ("layer", "what"), [(endless, "more than"), (leaves, "raised SystemExit: 3"), (closes, "raised GeneratorExit")]
+)
+async def test_a_layer_without_an_end_has_failed_and_so_has_one_that_exits(
+    sleeper: Sleeper, layer: Any, what: str
+) -> None:
+    await sleeper.lies_down()
+    sleeper.waking.memory = Notes(layer)  # type: ignore[assignment]
+    woken = await sleeper.wake()
+    assert what in woken.memory.failed["episodic"]
+
+
+@pytest.mark.parametrize("listed", [endless, leaves, closes])
+async def test_a_registry_that_lists_without_an_end_offers_nothing(sleeper: Sleeper, listed: Any) -> None:
+    registry = Registry()
+    registry.versions = lambda name: listed()  # type: ignore[attr-defined]
+    await sleeper.lies_down(SEARCH)
+    sleeper.waking.tools = registry  # type: ignore[assignment]
+    await sleeper.refused(RequiredToolUnavailable)
+
+
+async def test_a_registry_that_closes_generators_is_told(sleeper: Sleeper) -> None:
+    await sleeper.lies_down(MAPS)
+    sleeper.waking.tools = Registry(resolved=lambda _: closes())  # type: ignore[assignment]
+    woken = await sleeper.wake()
+    assert "raised GeneratorExit" in woken.tools["maps"].reason
 
 
 # ── the policy ────────────────────────────────────────────────────────────────────────────────────

@@ -223,6 +223,19 @@ def test_a_sealed_database_without_its_keys_is_backed_up_but_not_proven(bare: st
     assert any("the keys are not here" in remark for remark in made.remarks)
 
 
+@pytest.mark.filterwarnings("ignore:a new master key was made")
+def test_a_vault_that_is_no_file_is_left_to_the_tools_of_its_server(bare: str, server: Server, tmp_path: Path) -> None:
+    where = {"key": tmp_path / "master", "vault": server.database()}
+    with perdure.open(bare, **where) as db:
+        db.create("first")
+        said = " ".join(db.backup(tmp_path / "store.perdure").remarks)
+    assert "with the tools of its server" in said
+    assert "perdure keys backup" not in said
+    done = restore(tmp_path / "store.perdure", server.database(), copying("0", Given(None, **where)))
+    assert done.verified == "full"
+    assert f"master key {done.manifest.keys[0]}" in " ".join(done.remarks)
+
+
 def test_sessions_of_a_database_are_archived_and_thawed(bare: str, tmp_path: Path) -> None:
     with perdure.open(bare, seal=False, cold=tmp_path / "cold") as db:
         session = db.create("old")

@@ -104,8 +104,18 @@ async def test_a_session_never_gets_less_than_it_asked_for(store: TieredStore, m
 
 async def test_branches_stay_with_their_parent(store: TieredStore, make: Builder) -> None:
     parent = await put(store, make.create(), "ephemeral")
-    branch = await put(store, make.branch(parent), "standard")
-    assert await store.tier(branch.session) is Tier.L0
+    branch = await put(store, make.branch(parent), "ephemeral")
+    other = make.branch(parent)
+    await store.append([other.commit])
+    assert [await store.tier(each.session) for each in (branch, other)] == [Tier.L0, Tier.L0]
+
+
+async def test_a_branch_that_asks_for_more_than_its_parents_tier_is_refused(store: TieredStore, make: Builder) -> None:
+    parent = await put(store, make.create(), "ephemeral")
+    wanting = make.branch(parent)
+    with pytest.raises(Refused, match="create one that is standard"):
+        await put(store, wanting, "standard")
+    assert await store.head(wanting.session) is None
 
 
 async def test_an_id_is_taken_in_every_tier(store: TieredStore, make: Builder) -> None:

@@ -141,3 +141,30 @@ db.close()
 """,
         tmp_path,
     )
+
+
+def test_a_child_does_not_wait_for_what_another_thread_was_loading(tmp_path: Path) -> None:
+    run(
+        """
+loading = threading.Event()
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "perdure.services.mirroring":
+            loading.set()
+            time.sleep(0.5)
+sys.meta_path.insert(0, Slow())
+services = db._behind._services
+maker = threading.Thread(target=lambda: services.mirroring)
+maker.start()
+loading.wait()
+def work():
+    assert services.mirroring is not None
+    session.branch()
+    assert session.verify().ok
+assert ended(fork(work))
+maker.join()
+assert session.verify().ok
+db.close()
+""",
+        tmp_path,
+    )

@@ -21,22 +21,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
-from claude_agent_sdk import (
-    SessionKey,
-    SessionListSubkeysKey,
-    SessionStore,
-    SessionStoreEntry,
-    SessionStoreListEntry,
-    SessionSummaryEntry,
-    fold_session_summary,
-)
 
 import perdure
 from perdure import errors
-from perdure.adapters.parts import claude_entries as entries_
-from perdure.adapters.parts.claude_entries import BY, Entry, Kept
 from perdure.adapters.parts.following import Following
+from perdure.adapters.parts.making import made
+from perdure.adapters.parts.needing import Extra, store_of
 from perdure.events import Event, Message, Noted, ToolAsked, ToolFinished
+
+with Extra("claude-agent"):
+    from claude_agent_sdk import (
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStore,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+        fold_session_summary,
+    )
+
+    from perdure.adapters.parts import claude_entries as entries_
+    from perdure.adapters.parts.claude_entries import BY, Entry, Kept
 
 PROJECT: Final = "claude_project"
 SESSION: Final = "claude_session"
@@ -122,7 +127,7 @@ class PerdureSessionStore(SessionStore):
     """
 
     def __init__(self, db: perdure.Perdure | perdure.AsyncPerdure, *, shared: bool = True) -> None:
-        self._db = db.aio
+        self._db = store_of(db, "PerdureSessionStore")
         self._shared = shared
         self._following: Following[_Seen] = Following(_Seen)
 
@@ -171,10 +176,7 @@ class PerdureSessionStore(SessionStore):
             found = await self._find(place)
             if found is not None:
                 return found
-            try:
-                await self._db.create(place.subpath[:_TITLE], name=place.name, metadata=place.marks)
-            except errors.AlreadyExists:
-                continue
+            await made(self._db, place.name, title=place.subpath[:_TITLE], metadata=place.marks)
 
     async def _find(self, place: Place) -> tuple[perdure.AsyncSession, _Seen, int] | None:
         """The session of a place as it stands, or the one that goes by its session_id elsewhere."""
@@ -348,7 +350,7 @@ def _listing(place: Place, row: Any, entries: list[Entry]) -> tuple[dict[str, An
     after = fold_session_summary(before, _key(place), cast(list[SessionStoreEntry], entries))
     title = _title(after)
     metadata[SUMMARY] = _storable(after["data"])
-    return metadata, title if title and row.title in ("", _title(before)) else None
+    return metadata, title if title and row.title in ("", place.name, _title(before)) else None
 
 
 def _title(summary: SessionSummaryEntry) -> str:

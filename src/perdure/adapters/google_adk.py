@@ -15,18 +15,31 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import msgspec
-from google.adk.errors import StaleSessionError
-from google.adk.errors.already_exists_error import AlreadyExistsError
-from google.adk.errors.session_not_found_error import SessionNotFoundError
-from google.adk.events.event import Event as AdkEvent
-from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
-from google.adk.sessions.session import Session
-from google.adk.sessions.state import State
-from typing_extensions import override
 
 from perdure import AsyncPerdure, AsyncSession, Perdure, errors
-from perdure.adapters.parts.google_adk_events import TELLING, Document, drafts, given, history, kept, scopes, spelled
+from perdure.adapters.parts.needing import Extra, store_of
 from perdure.events import Event
+
+with Extra("google-adk"):
+    from google.adk.errors import StaleSessionError
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events.event import Event as AdkEvent
+    from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
+    from google.adk.sessions.session import Session
+    from google.adk.sessions.state import State
+    from typing_extensions import override
+
+    from perdure.adapters.parts.google_adk_events import (
+        TELLING,
+        Document,
+        drafts,
+        given,
+        history,
+        kept,
+        scopes,
+        spelled,
+    )
 
 APP: Final = "adk_app"
 USER: Final = "adk_user"
@@ -44,7 +57,7 @@ class PerdureSessionService(BaseSessionService):
     """Keeps ADK's sessions in a perdure store. It holds nothing itself: several, in several processes, work as one."""
 
     def __init__(self, db: Perdure | AsyncPerdure) -> None:
-        self._db = db.aio
+        self._db = store_of(db, "PerdureSessionService")
         self._made: set[str] = set()
         self._queues: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 

@@ -14,33 +14,40 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    WRITES_IDX_MAP,
-    BaseCheckpointSaver,
-    ChannelVersions,
-    CheckpointMetadata,
-    CheckpointTuple,
-    DeltaChannelHistory,
-    get_checkpoint_metadata,
-)
-from langgraph.checkpoint.base import Checkpoint as LangGraphCheckpoint
-from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-
 from perdure import AsyncPerdure, AsyncSession, Perdure, drive, errors
-from perdure.adapters.parts.channels import BY
-from perdure.adapters.parts.checkpoints import ROOT, WRITES, Checkpoint, Thread
-from perdure.adapters.parts.deltas import Plan, Planning, Snapshot, history, loaded, read
 from perdure.adapters.parts.following import Following
-from perdure.adapters.parts.langgraph_configs import Bytes, Place, Told
-from perdure.adapters.parts.langgraph_upkeep import Upkeep, batches
+from perdure.adapters.parts.needing import Extra, store_of
 from perdure.events import Noted
+
+with Extra("langgraph"):
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        WRITES_IDX_MAP,
+        BaseCheckpointSaver,
+        ChannelVersions,
+        CheckpointMetadata,
+        CheckpointTuple,
+        DeltaChannelHistory,
+        get_checkpoint_metadata,
+    )
+    from langgraph.checkpoint.base import Checkpoint as LangGraphCheckpoint
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    from perdure.adapters.parts.channels import BY
+    from perdure.adapters.parts.checkpoints import LEFT, ROOT, WRITES, Checkpoint, Thread
+    from perdure.adapters.parts.deltas import Plan, Planning, carrier, history, loaded, read
+    from perdure.adapters.parts.langchain import going_on
+    from perdure.adapters.parts.langgraph_configs import Bytes, Place, Told
+    from perdure.adapters.parts.langgraph_upkeep import Upkeep, batches
+    from perdure.adapters.parts.snapshots import Snapshot
 
 CHANNELS: Final = ("messages",)
 START: Final = "00000000-0000-6000-8000-000000000000"
 """The id of the checkpoint a thread begins with that was talked in elsewhere. It is made up, and never stored."""
 _KNOWN: Final = 4096
+_LIVES: Final = 512
+"""Of so many namespaces it is remembered what the lists of their latest checkpoint looked like."""
 Listing = list[tuple[Thread, Checkpoint, Place]]
 
 
@@ -59,11 +66,12 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         channels: Collection[str] = CHANNELS,
     ) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
-        self._db = db.aio
+        self._db = store_of(db, "PerdureSaver")
         self._channels = tuple(channels)
         self._following = Following(Thread)
         self._upkeep = Upkeep(self._db, self._following)
-        self._puts: OrderedDict[tuple[str, str, str], dict[str, Snapshot]] = OrderedDict()
+        self._puts: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._lives: OrderedDict[tuple[str, str], tuple[Checkpoint, dict[str, Snapshot]]] = OrderedDict()
         self._vacant: OrderedDict[str, int] = OrderedDict()
 
     @property
@@ -76,28 +84,29 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         """A checkpoint by its id, or the latest; with the latest of the main graph, what was said elsewhere since."""
         place = Place(config)
         session = self._db.named(place.thread)
-        view = await self._following.present(session)
+        view, version = await self._following.at(session) or (Thread(), 0)
         latest = place.id is None
-        found = view.find(place.ns, place.id) if view is not None else None
-        if view is not None and found is not None:
-            return self._tuple(view, found, place, latest=latest)
+        found = view.find(place.ns, place.id)
+        if found is not None:
+            return self._tuple(view, found, place, version if latest else 0)
         if place.ns != ROOT or place.id not in (None, START):
             return None
-        if view is not None and view.unseen and not view.tips.get(ROOT):
-            return self._begun(view, place)
+        if view.unseen and not view.tips.get(ROOT):
+            return self._begun(view, place, version)
         self._vacant[session.id] = self._vacant.pop(session.id, 0) + latest
         _trim(self._vacant)
         return None
 
-    def _tuple(self, view: Thread, found: Checkpoint, place: Place, *, latest: bool = False) -> CheckpointTuple:
+    def _tuple(self, view: Thread, found: Checkpoint, place: Place, latest: int = 0) -> CheckpointTuple:
+        """A checkpoint as it was put; as the `latest` at a version of the log, also what others did up to there."""
         codec = self._bytes
         checkpoint: LangGraphCheckpoint = codec.load(found.typed)
         held = {name: found.values.get(name) for name in checkpoint["channel_versions"]}
-        values = {name: loaded(value, codec) for name, value in held.items() if value is not None and not value.empty}
-        if latest and found.ns == ROOT and view.unseen:
-            channel = next((name for name in self._channels if type(values.get(name)) is list), None)
-            if channel is not None:
-                values[channel] = values[channel] + [read(group, codec) for group in view.elsewhere()]
+        lists = {name: value for name, value in held.items() if value is not None and not value.empty}
+        values = {name: loaded(value, codec, latest) for name, value in lists.items()}
+        channel = carrier(self._channels, found) if latest and found.ns == ROOT and view.unseen else None
+        if channel in values:
+            values[channel] = going_on(values[channel], [read(group, codec) for group in view.elsewhere(latest)])
         return CheckpointTuple(
             config=place.config(Told(found.id, latest)),
             checkpoint={**checkpoint, "channel_values": values},
@@ -106,9 +115,9 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
             pending_writes=[(write.task, write.channel, codec.load(write.typed)) for write in view.pending(found)],
         )
 
-    def _begun(self, view: Thread, place: Place) -> CheckpointTuple:
+    def _begun(self, view: Thread, place: Place, version: int) -> CheckpointTuple:
         """What a thread begins with that was talked in elsewhere."""
-        messages = [read(group, self._bytes) for group in view.elsewhere()]
+        messages = going_on((), [read(group, self._bytes) for group in view.elsewhere(version)])
         channel = self._channels[0] if self._channels else CHANNELS[0]
         checkpoint = LangGraphCheckpoint(
             v=4,
@@ -120,7 +129,7 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
             updated_channels=None,
         )
         metadata = CheckpointMetadata(source="update", step=-2, parents={})
-        return CheckpointTuple(place.config(Told(START, True)), checkpoint, metadata, None, [])
+        return CheckpointTuple(place.config(Told(START, version)), checkpoint, metadata, None, [])
 
     async def alist(
         self,
@@ -183,40 +192,50 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         """Store a checkpoint. `VersionConflict` if its parent was the latest and somebody else wrote meanwhile."""
         place, codec = Place(config), self._bytes
         session = self._db.named(place.thread)
-        rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
-        record: dict[str, Any] = {
-            "id": str(checkpoint["id"]),
-            "checkpoint": list(codec.dump(rest)),
-            "metadata": list(codec.dump(get_checkpoint_metadata(config, metadata))),
-        }
-        record |= {"ns": place.ns} if place.ns else {}
         parent = None if place.id in (None, START) else str(place.id)
-        record |= {} if parent is None else {"parent": parent}
+        record = place.record(parent, checkpoint, get_checkpoint_metadata(config, metadata), codec)
         first = self._first(session.id, place, metadata)
+        fresh = False
         while True:
-            view, version = await self._upkeep.opened(session, place.thread)
-            self._admit(session.id, view, place, record["id"], first)
-            planning = Planning(view, codec, self._channels, place.ns, parent)
-            self._recall(session.id, planning.parent)
+            view, version, upon = await self._upkeep.seen(session, place.thread, fresh=fresh)
+            refusal = self._refusal(session.id, view, place, record["id"], first)
+            if refusal is not None:
+                if fresh:
+                    raise refusal
+                fresh = True
+                continue
+            above = view.find(place.ns, parent) if parent is not None else None
+            speaks = self._channels if place.ns == ROOT else ()
+            seen = place.id.latest if isinstance(place.id, Told) else 0
+            planning = Planning(view, codec, speaks, above, self._recalled(session.id, above), seen)
             named = {} if view.name is not None else {"thread": place.thread}
             plan = planning.put(
                 record | named, checkpoint["channel_versions"], dict(new_versions), checkpoint["channel_values"]
             )
-            try:
-                await self._write(session, version, plan)
-            except errors.VersionConflict:
+            if plan.retract and type(upon) is bytes:  # what is taken back must be seen as it stands
+                fresh = True
                 continue
-            self._puts[session.id, place.ns, record["id"]] = plan.lives(codec)
+            try:
+                await self._write(session, upon, plan)
+            except errors.VersionConflict:
+                fresh = True
+                continue
+            self._puts[session.id, place.ns, record["id"]] = None
             _trim(self._puts)
+            made = await self._made(session, view, place.ns, record["id"], version)
+            if made is not None:
+                self._lives[session.id, place.ns] = (made, plan.lives)
+                self._lives.move_to_end((session.id, place.ns))
+                _trim(self._lives, _LIVES)
             return place.config(Told(record["id"]))
 
-    async def _write(self, session: AsyncSession, version: int, plan: Plan) -> None:
+    async def _write(self, session: AsyncSession, upon: int | bytes, plan: Plan) -> None:
         for first, upto in plan.retract:
-            version = await session.retract(first, upto, reason="LangGraph went on without it", expected=version)
+            upon = await session.retract(first, upto, reason=LEFT, expected=upon if isinstance(upon, int) else None)
         for batch in batches(plan.payloads):
-            events = await session.recorded(batch, expected=version)
+            events = await session.recorded(batch, expected=upon)
             self._following.take(session.id, events)
-            version = events[-1].version
+            upon = events[-1].digest
 
     def _first(self, session: str, place: Place, metadata: CheckpointMetadata) -> bool:
         """Whether this is to be the first checkpoint of a thread that was read as empty."""
@@ -227,19 +246,19 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
             self._vacant[session] = waiting - 1
         return waiting > 0
 
-    def _admit(self, session: str, view: Thread, place: Place, id: str, first: bool) -> None:
-        """Refuse to leave behind what somebody else wrote after the parent was read as the latest."""
+    def _refusal(self, session: str, view: Thread, place: Place, id: str, first: bool) -> errors.VersionConflict | None:
+        """Why a checkpoint may not be put: somebody else wrote after its parent was read as the latest."""
         tip = view.tips.get(place.ns)
         if isinstance(place.id, Told):
-            bound = place.id.latest
+            bound = place.id.latest > 0
         else:
             bound = first if place.id is None else (session, place.ns, place.id) in self._puts
         expected = None if place.id in (None, START) else place.id
         if not bound or tip is None or tip.id in (expected, id):
-            return
+            return None
         if expected is not None and expected not in view.spaces.get(place.ns, {}):
-            return
-        raise errors.VersionConflict(
+            return None
+        return errors.VersionConflict(
             f"thread {place.thread!r} has gone on meanwhile: checkpoint {tip.id} was written after {expected} was read "
             "as the latest. Nothing of it is lost; run again to go on from it, or name a checkpoint_id to begin a new "
             "line",
@@ -248,16 +267,18 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
             found=tip.id,
         )
 
-    def _recall(self, session: str, parent: Checkpoint | None) -> None:
-        """Give the parent's lists the snapshots taken when they were put."""
-        if parent is None or not self._puts.get((session, parent.ns, parent.id)):
-            return
-        lives = self._puts[session, parent.ns, parent.id]
-        self._puts[session, parent.ns, parent.id] = {}
-        for channel, live in lives.items():
-            value = parent.values.get(channel)
-            if value is not None and value.length == len(live):
-                value.live = live
+    async def _made(self, session: AsyncSession, view: Thread, ns: str, id: str, after: int) -> Checkpoint | None:
+        """The checkpoint that was put just now, as the view has it."""
+        made = view.find(ns, id)
+        if made is None or made.events[0] <= after:  # something else was written with it: the view reads that first
+            now = await self._following.present(session)
+            made = now.find(ns, id) if now is not None else None
+        return made
+
+    def _recalled(self, session: str, parent: Checkpoint | None) -> Mapping[str, Snapshot]:
+        """What the parent's lists looked like when they were put, if it was put last and here."""
+        found = self._lives.get((session, parent.ns)) if parent is not None else None
+        return found[1] if found is not None and found[0] is parent else {}
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -374,6 +395,6 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         return drive(self.aget_delta_channel_history(config=config, channels=channels))
 
 
-def _trim(known: OrderedDict[Any, Any]) -> None:
-    while len(known) > _KNOWN:
+def _trim(known: OrderedDict[Any, Any], kept: int = _KNOWN) -> None:
+    while len(known) > kept:
         known.popitem(last=False)

@@ -15,29 +15,32 @@ from threading import Thread
 from typing import Any, Final
 
 import msgspec
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    IndexConfig,
-    Item,
-    ListNamespacesOp,
-    Op,
-    PutOp,
-    Result,
-    SearchItem,
-    SearchOp,
-    TTLConfig,
-    ensure_embeddings,
-    get_text_at_path,
-    validate_op_namespace,
-)
 
 import perdure
 from perdure import errors
 from perdure.adapters.parts import ranking, shelves
+from perdure.adapters.parts.needing import Extra, store_of
 from perdure.adapters.parts.shelves import Kept
 from perdure.adapters.parts.shelving import Lookup, Namespace, Shelving, fits, literal
 from perdure.events import Noted
+
+with Extra("langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        IndexConfig,
+        Item,
+        ListNamespacesOp,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        ensure_embeddings,
+        get_text_at_path,
+        validate_op_namespace,
+    )
 
 MINUTE: Final = 60_000_000
 LONGEST: Final = 1e9
@@ -64,7 +67,7 @@ class PerdureStore(BaseStore):
         ttl: TTLConfig | None = None,
     ) -> None:
         super().__init__()
-        self._db = db.aio
+        self._db = store_of(db, "PerdureStore")
         self._shelving = Shelving(self._db)
         self.index_config = index
         self.ttl_config = ttl
@@ -352,7 +355,7 @@ def _admit_put(op: PutOp) -> None:
     if value is not None and not isinstance(value, Mapping):
         raise errors.Invalid(f"an item's value is a dict, or None to delete it, not {type(value).__name__}")
     if value is not None:
-        shelves.admit_value(value)
+        shelves.admit_item(op.key, value)
     ttl: Any = op.ttl
     if ttl is not None and not (type(ttl) in (int, float) and 0 < ttl <= LONGEST):
         raise errors.Invalid(f"ttl is in minutes, above zero and at most {LONGEST:.0e}; None keeps the item", ttl=ttl)

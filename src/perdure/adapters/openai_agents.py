@@ -14,16 +14,22 @@ session of that name in every other framework.
 
 import asyncio
 import inspect
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import msgspec
-from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
 
 from perdure import AsyncPerdure, AsyncSession, Perdure, errors
 from perdure.adapters.parts import responses
-from perdure.adapters.parts.responses import NOTHING, History, Place
+from perdure.adapters.parts.histories import NOTHING, History, Place
+from perdure.adapters.parts.making import made
+from perdure.adapters.parts.needing import Extra, store_of
 from perdure.events import Spoken
+
+with Extra("openai-agents"):
+    from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
 
 if TYPE_CHECKING:
     from agents import RunContextWrapper, TResponseInputItem
@@ -35,6 +41,9 @@ Compact = Callable[
 ]
 APPEND = 4096
 """How many events one append takes."""
+KEPT: Final = 64
+"""Of so many sessions of a store it is remembered what was read last."""
+_seen: "WeakKeyDictionary[AsyncPerdure, OrderedDict[str, History]]" = WeakKeyDictionary()
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -69,8 +78,8 @@ class PerdureSession:
         self.session_settings = coerce_session_settings(session_settings if session_settings is not None else {})
         self.run_compaction = None if compact is None else self._run_compaction
         self._compact = compact
-        self._db = db.aio
-        self._seen: History | None = None
+        self._db = store_of(db, "PerdureSession")
+        self._seen = _seen.setdefault(self._db, OrderedDict())
 
     def __repr__(self) -> str:
         return f"PerdureSession({self.session_id!r})"
@@ -89,7 +98,7 @@ class PerdureSession:
         if wanted == 0:
             return []
         history = await self._history(wanted if wanted is None or wanted > 0 else None)
-        return cast("list[TResponseInputItem]", history.latest(wanted))
+        return cast("list[TResponseInputItem]", history.latest(wanted, whole=True))
 
     async def add_items(
         self, items: "list[TResponseInputItem]", *, wrapper: "RunContextWrapper[Any] | None" = None
@@ -109,10 +118,9 @@ class PerdureSession:
     # ── behind them ──
 
     async def _history(self, wanted: int | None) -> History:
-        """The history as it stands, or as much of its end as is wanted: what this object saw of it, and what came
-        since.
-        """
-        session, seen = self._session, self._seen
+        """The history as it stands, or as much of its end as is wanted: what was seen of it, and what came since."""
+        session = self._session
+        seen = self._seen.get(session.id)
         try:
             row = await session.info()
             place = Place(row.created_at, row.version, row.digest)
@@ -123,19 +131,19 @@ class PerdureSession:
             if seen is None:
                 seen = History.of(place, await session.conversation(wanted), wanted)
         except errors.NotFound:
-            self._seen = None
+            self._seen.pop(session.id, None)
             return NOTHING
-        self._seen = seen
+        self._seen[session.id] = seen
+        self._seen.move_to_end(session.id)
+        while len(self._seen) > KEPT:
+            self._seen.popitem(last=False)
         return seen
 
     async def _record(self, payloads: Sequence[Spoken]) -> None:
         try:
             await self._session.record(payloads)
         except errors.NotFound:
-            try:
-                await self._db.create(self.session_id, name=self.session_id)
-            except errors.AlreadyExists:  # somebody else was first
-                pass
+            await made(self._db, self.session_id)
             await self._session.record(payloads)
 
     async def _pop(self) -> dict[str, Any] | None:
@@ -242,12 +250,13 @@ def appends(groups: Sequence[Sequence[Spoken]]) -> list[list[Spoken]]:
 async def settled(work: Coroutine[Any, Any, T]) -> T:
     """Await a write to its end, also when the caller is cancelled meanwhile: what became of it is known then."""
     task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError as error:
+        cancelled = error
     while not task.done():
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None:
-        raise cancelled from None if task.cancelled() else task.exception()
-    return task.result()
+    raise cancelled from None if task.cancelled() else task.exception()

@@ -24,43 +24,47 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import msgspec
-import pydantic
-from pydantic_ai.conversation_store import (
-    ConversationConflict,
-    ConversationEntry,
-    ConversationRecord,
-    ConversationStore,
-)
 
 from perdure import AsyncPerdure, AsyncSession, Perdure, errors
-from perdure.adapters.parts import pydantic_messages as messages
-from perdure.adapters.parts.pydantic_lines import (
-    ASIDE,
-    BY,
-    MOVED,
-    NOW,
-    RECORD,
-    EntryId,
-    Reading,
-    Trail,
-    Unit,
-    arranged,
-    kept,
-    made_at,
-    payloads_of,
-    session_of,
-    written,
-)
+from perdure.adapters.parts.making import made
+from perdure.adapters.parts.needing import Extra, store_of
 from perdure.events import Noted, Payload, native
+
+with Extra("pydantic-ai"):
+    import pydantic
+    from pydantic_ai.conversation_store import (
+        ConversationConflict,
+        ConversationEntry,
+        ConversationRecord,
+        ConversationStore,
+    )
+
+    from perdure.adapters.parts import pydantic_messages as messages
+    from perdure.adapters.parts.pydantic_lines import (
+        ASIDE,
+        BY,
+        DAY,
+        MOVED,
+        NOW,
+        RECORD,
+        EntryId,
+        Reading,
+        Trail,
+        Unit,
+        arranged,
+        enough,
+        kept,
+        made_at,
+        payloads_of,
+        session_of,
+        written,
+    )
 
 MARK: Final = "conversation"
 """What a session's metadata says under `pydantic_ai` once a record was noted in its log."""
 SCOPE: Final = "pydantic_ai_scope"
-KNOWN: Final = 65_536
-"""How many entries' places are remembered."""
-PAGE: Final = 256
-LISTED: Final = 100
-DAY: Final = 86_400_000_000
+KNOWN: Final = 65_536  # entries whose places are remembered
+PAGE, LISTED = 256, 100
 ROUNDS: Final = 1000
 """How often a write is tried again while others write to the same session."""
 _RECORDS: Final = pydantic.TypeAdapter(
@@ -86,7 +90,7 @@ class PerdureConversationStore(ConversationStore):
     """
 
     def __init__(self, db: Perdure | AsyncPerdure) -> None:
-        self._db = db.aio
+        self._db = store_of(db, "PerdureConversationStore")
         self._places: OrderedDict[str, str] = OrderedDict()
 
     # ── reading ──
@@ -114,7 +118,7 @@ class PerdureConversationStore(ConversationStore):
                     found.append(record)
             found.sort(key=lambda record: record.updated_at, reverse=True)
             cursor = page.cursor
-            if cursor is None or (limit is not None and _enough(found, limit, page.items[-1].active_at)):
+            if cursor is None or (limit is not None and enough(found, limit, page.items[-1].active_at)):
                 return found[:limit]
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
@@ -161,9 +165,11 @@ class PerdureConversationStore(ConversationStore):
         before = line[-len(kept) - 1].id if len(line) > len(kept) else None
         own = iter(messages.as_messages(unit.text for unit in kept if unit.text is not None))
         entries: list[ConversationEntry] = []
+        lacking = trail.reading.left_open()
         for unit in kept:
             told = next(own) if unit.text is not None else messages.heard(unit.payloads, unit.at, names)
-            parent = None if before is None else self._id(before, session)
+            told = messages.in_words(told, {call for call, at in lacking if unit.first <= at <= unit.last})
+            parent = before and self._id(before, session)
             entries.append(ConversationEntry(id=self._id(unit.id, session), parent_id=parent, message=told))
             before = unit.id
         return entries
@@ -296,7 +302,7 @@ class PerdureConversationStore(ConversationStore):
         None if others have written to it already.
         """
         if base is None:
-            await self._db.create(name, name=name)
+            await made(self._db, name)
         else:
             source, at = await self._source(name, base)
             await source.branch(at, id=session.id, title=name)
@@ -377,8 +383,7 @@ class PerdureConversationStore(ConversationStore):
             line = await self.read_history(base)
         except KeyError:
             raise ConversationConflict(record.conversation_id) from None
-        events = [payload for entry in line for payload in written(entry)]
-        return shown[-1].first if shown else None, [], [*events]
+        return shown[-1].first if shown else None, [], [payload for entry in line for payload in written(entry)]
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Erase a conversation's session, or raise `ConversationConflict`. Forks keep what they share with it."""
@@ -393,8 +398,3 @@ class PerdureConversationStore(ConversationStore):
             except (errors.VersionConflict, errors.NotFound):
                 pass  # somebody was first: see what the revision is now
         raise ConversationConflict(conversation_id)
-
-
-def _enough(found: Sequence[ConversationRecord], limit: int, active_at: int) -> bool:
-    """Whether sessions that were last active before a moment cannot be among the newest."""
-    return len(found) >= limit and messages.time_of(active_at + DAY) < found[limit - 1].updated_at

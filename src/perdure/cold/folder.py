@@ -37,13 +37,19 @@ class FolderCold:
     async def put(self, name: str, chunks: AsyncIterator[bytes]) -> int:
         """Write a draft beside the object and let it take the name."""
         path = self._path(name)
-        draft = await self._do(lambda: _begin(path))
+        try:
+            draft = await self._do(lambda: _begin(path))
+        except FileNotFoundError as error:  # a place where no folder can be made
+            raise self._translate(error) from error
         written = 0
         try:
             async for chunk in chunks:
                 await self._do(lambda data=chunk: draft.write(data))  # type: ignore[misc]
                 written += len(chunk)
-            await self._do(lambda: _finish(draft, path))
+            try:
+                await self._do(lambda: _finish(draft, path))
+            except FileNotFoundError as error:  # the folder was taken away meanwhile
+                raise self._translate(error) from error
         except BaseException:
             draft.close()
             with suppress(OSError):

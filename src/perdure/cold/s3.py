@@ -38,15 +38,15 @@ class S3Cold:
         self._prefix = parts.path.strip("/")
         self._bucket = _bucket(parts.hostname, self._prefix and checked(self._prefix))
 
-    async def _do(self, work: Callable[[], T]) -> T:
-        """Ask the store; its errors as perdure's, but for a missing object, which is for the caller to judge."""
+    async def _do(self, work: Callable[[], T], *, may_lack: bool = False) -> T:
+        """Ask the store; its errors as perdure's, but for a missing object if that is for the caller to judge."""
         from obstore.exceptions import BaseError
 
         _refuse_fork()
         try:
             return await aside(work)
-        except (BaseError, FileNotFoundError) as error:
-            if isinstance(error, FileNotFoundError) and _NO_BUCKET not in str(error):
+        except (BaseError, OSError) as error:  # a writer's failures are plain OSErrors
+            if may_lack and isinstance(error, FileNotFoundError) and _NO_BUCKET not in str(error):
                 raise
             said = str(error).split("\n", 1)[0]
             raise ColdUnreachable(
@@ -72,7 +72,7 @@ class S3Cold:
 
         path = checked(name)
         try:
-            stream = (await self._do(lambda: obstore.get(self._bucket, path))).stream(PIECE)
+            stream = (await self._do(lambda: obstore.get(self._bucket, path), may_lack=True)).stream(PIECE)
         except FileNotFoundError:
             raise missing(name, self.place) from None
         while (piece := await self._do(lambda: next(stream, None))) is not None:
@@ -88,7 +88,7 @@ class S3Cold:
 
         path = checked(name)
         try:
-            return Kept(name, (await self._do(lambda: obstore.head(self._bucket, path)))["size"])
+            return Kept(name, (await self._do(lambda: obstore.head(self._bucket, path), may_lack=True))["size"])
         except FileNotFoundError:
             return None
 

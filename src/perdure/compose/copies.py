@@ -9,7 +9,7 @@ from perdure.compose.signing import sign_heads
 from perdure.core.errors import Invalid, Refused
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Store
-from perdure.sealing.given import AS_FOUND, Given
+from perdure.sealing.given import AS_FOUND, Given, place_text
 
 if TYPE_CHECKING:
     from perdure.ports.backup import Engine
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def engine_of(place: str) -> "Engine":
     """The engine of the store at a path or URL, for copies of the whole."""
+    place_text(place, "a store is the path of a file, or a URL of PostgreSQL")
     if place.startswith(SERVER):
         try:
             from perdure.stores.postgres.backup import PostgresEngine
@@ -44,9 +45,10 @@ def copying(
     version: str, keys: Given = AS_FOUND, cold: str | os.PathLike[str] | None = None, ambient: Ambient | None = None
 ) -> "Wiring":
     """What backup, restore and upgrade need of the world, with these keys and this cold storage."""
-    from perdure.core.errors import KeyMissing
+    from perdure.core.errors import KeyMissing, NotAStore
+    from perdure.sealing.opening import key_places
     from perdure.services.cooling import CoolingStore
-    from perdure.services.copies import Proven, Wiring, proven
+    from perdure.services.copies import Held, Proven, Wiring, proven
     from perdure.services.heads import SignReport
     from perdure.services.loading import SnapshotPolicy
     from perdure.services.sessions import Identity, Sessions
@@ -66,13 +68,14 @@ def copying(
         finally:
             await store.close()
 
-    def key_ids(path: str) -> tuple[str, ...]:
+    def held(path: str) -> Held | None:
         try:
             found = keys_of(path, keys, chance)
-        except KeyMissing:
-            return ()
+        except (KeyMissing, NotAStore):
+            return None
         try:
-            return tuple(item.id for item in found.show())
+            ids = tuple(item.id for item in found.show() if item.current or item.salts)
+            return Held(ids=ids, vault=found.vault.place, copied=found.copies_vault)
         finally:
             found.close()
 
@@ -82,7 +85,9 @@ def copying(
     async def sign(place: str, accept: str | None, progress: "Progress | None") -> SignReport:
         return await sign_heads(engine_of(place), place, chance, keys, cold, accept=accept, progress=progress)
 
-    return Wiring(engine_of, scratch_of, prove, key_ids, open_once, sign, chance, version)
+    return Wiring(
+        engine_of, scratch_of, prove, held, open_once, lambda store: key_places(store, keys), sign, chance, version
+    )
 
 
 def open_copy(copy: str, original: str, ambient: Ambient, keys: Given) -> Store:

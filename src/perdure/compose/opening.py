@@ -11,7 +11,7 @@ from perdure.ports.ambient import Ambient
 from perdure.ports.cold import Cold
 from perdure.ports.seal import CLEAR, Seal
 from perdure.ports.store import Store
-from perdure.sealing.given import AS_FOUND, Given, path_text
+from perdure.sealing.given import AS_FOUND, Given, path_text, place_text
 from perdure.waiting import drive
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def open_store(path: StoreGiven, ambient: Ambient, *, read_only: bool = False, k
     """
     if isinstance(path, Mapping):
         return open_tiers(path, ambient, read_only=read_only, keys=keys)
-    spelled = path_text(path, "a store is the path of a file, or a URL of PostgreSQL")
+    spelled = place_text(path, "a store is the path of a file, or a URL of PostgreSQL")
     if spelled.startswith(SERVER):
         return open_server(spelled, ambient, read_only=read_only, keys=keys)
     if "://" in spelled:
@@ -60,9 +60,10 @@ def open_tiers(
     if not places or not set(places) <= set(names):
         raise Invalid(f"name the path of each tier, of {', '.join(names)}; not {sorted(map(str, places))}")
     for name, place in places.items():
-        spelled = path_text(place, f"tier {name} is the path of a file, or a URL of PostgreSQL")
+        spelled = place_text(place, f"tier {name} is the path of a file, or a URL of PostgreSQL")
         if Tier(name).rank > _most(spelled).rank:
             raise Invalid(f"{spelled} is not durable enough for tier {name}; give a better one")
+    _must_differ(places)
     opened: dict[Tier, Store] = {}
     try:
         for name, place in places.items():
@@ -72,6 +73,16 @@ def open_tiers(
         for store in opened.values():
             drive(store.close())
         raise
+
+
+def _must_differ(places: Mapping[str, PathGiven]) -> None:
+    """Refuse one place for two tiers, however it is spelled: every session of it would be there twice."""
+    seen: dict[str, str] = {}
+    for name, place in places.items():
+        spelled = os.fspath(place)
+        real = spelled if spelled.startswith(SERVER) or spelled == VOLATILE else os.path.realpath(spelled)
+        if seen.setdefault(real, name) != name:
+            raise Invalid(f"tiers {seen[real]} and {name} are the same place; give each one of its own", place=spelled)
 
 
 def _most(place: str) -> Tier:
@@ -131,7 +142,7 @@ def keys_of(path: str | os.PathLike[str], keys: Given = AS_FOUND, ambient: Ambie
     from perdure.sealing.opening import keys_of
 
     chance = ambient or RealAmbient()
-    shown, mark = _looked_at(path_text(path, "a store is the path of a file, or a URL of PostgreSQL"), chance)
+    shown, mark = _looked_at(place_text(path, "a store is the path of a file, or a URL of PostgreSQL"), chance)
     if mark is None:
         raise NotAStore(f"there is no store at {shown}; check where it is", store=shown)
     if not mark:
@@ -174,6 +185,7 @@ def open_cold(place: str | os.PathLike[str] | None) -> Cold | None:
         return None
     spelled = path_text(place, "cold storage is a folder, or s3://bucket/prefix")
     if spelled.startswith("s3://"):
+        place_text(spelled, "cold storage is s3://bucket/prefix")
         from perdure.cold.s3 import S3Cold
 
         return S3Cold(spelled)

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from perdure.ambient import Ids, RealAmbient
+from perdure.compose.making import made_once
 from perdure.compose.opening import StoreGiven, open_cold, open_store
 from perdure.core.errors import Invalid
 from perdure.core.session.ids import SessionId
@@ -62,49 +62,49 @@ class Services:
         self.store = store
         self.sessions = sessions
 
-    @cached_property
+    @made_once
     def archiving(self) -> "Archiving":
         from perdure.services.archiving import Archiving
 
         return Archiving(self.sessions, self.lifecycle, self.store)
 
-    @cached_property
+    @made_once
     def recording(self) -> "Recording":
         from perdure.services.recording import Recording
 
         return Recording(self.sessions)
 
-    @cached_property
+    @made_once
     def checkpoints(self) -> "Checkpoints":
         from perdure.services.checkpoints import Checkpoints
 
         return Checkpoints(self.sessions, self.heads.reached)
 
-    @cached_property
+    @made_once
     def branches(self) -> "Branches":
         from perdure.services.branches import Branches
 
         return Branches(self.sessions, self.checkpoints)
 
-    @cached_property
+    @made_once
     def blobs(self) -> "Blobs":
         from perdure.services.blobs import Blobs
 
         return Blobs(self.sessions)
 
-    @cached_property
+    @made_once
     def merging(self) -> "Merging":
         from perdure.services.merging import Merging
 
         return Merging(self.sessions)
 
-    @cached_property
+    @made_once
     def erasure(self) -> "Erasure":
         from perdure.services.erasure import Erasure
 
         return Erasure(self.sessions, self.checkpoints)
 
-    @cached_property
+    @made_once
     def lifecycle(self) -> "Lifecycle":
         from perdure.services.lifecycle import Lifecycle
 
@@ -121,55 +121,55 @@ class Services:
     async def _archived(self, session: SessionId, moved: Moved) -> None:
         await self.archiving.moved(session, moved)
 
-    @cached_property
+    @made_once
     def cleanup(self) -> "Cleanup":
         from perdure.services.cleanup import Cleanup
 
         return Cleanup(self.sessions, self.erasure)
 
-    @cached_property
+    @made_once
     def timeouts(self) -> "Timekeeper":
         from perdure.services.timeouts import Timekeeper
 
         return Timekeeper(self.sessions, self.lifecycle, self.cleanup, self.erasure, self.heads.catch_up)
 
-    @cached_property
+    @made_once
     def waking(self) -> "Waking":
         from perdure.services.waking import Waking
 
         return Waking(self.sessions, self.lifecycle)
 
-    @cached_property
+    @made_once
     def finding(self) -> "Finding":
         from perdure.services.finding import Finding
 
         return Finding(self.sessions)
 
-    @cached_property
+    @made_once
     def exporting(self) -> "Exporting":
         from perdure.services.exporting import Exporting
 
         return Exporting(self.sessions)
 
-    @cached_property
+    @made_once
     def importing(self) -> "Importing":
         from perdure.services.importing import Importing
 
         return Importing(self.sessions)
 
-    @cached_property
+    @made_once
     def mirroring(self) -> "Mirroring":
         from perdure.services.mirroring import Mirroring
 
         return Mirroring(self.sessions)
 
-    @cached_property
+    @made_once
     def verifying(self) -> "Verifying":
         from perdure.services.verifying import Verifying
 
         return Verifying(self.sessions, self.heads)
 
-    @cached_property
+    @made_once
     def heads(self) -> "HeadKeeper":
         from perdure.services.heads import HeadKeeper
 

@@ -17,6 +17,8 @@ PII: Final = "pii"
 CREDENTIALS: Final = "credentials"
 ALL: Final = "all"
 MAX_NAME: Final = 80
+_LOOKED_AT: Final = 16_384
+"""Characters: what follows the part of a text that is shown, where a secret in it may have its end."""
 
 Span = tuple[int, int]
 
@@ -307,6 +309,13 @@ def mask(text: str, what: str = ALL) -> str:
     for found in reversed(find(text, what)):
         text = f"{text[: found.start]}[{found.kind}]{text[found.end :]}"
     return text
+
+
+def brief(text: str, longest: int, what: str = ALL) -> str:
+    """The beginning of a text, masked; however long the text is, only so much is looked at that no half of a secret
+    is left at the end.
+    """
+    return mask(text[: longest + _LOOKED_AT], what)[:longest]
 
 
 def holds(value: Any, what: str = ALL) -> bool:

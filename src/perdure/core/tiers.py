@@ -29,6 +29,7 @@ class Tier(Enum):
 
 _RANKS: Final = {tier: rank for rank, tier in enumerate(Tier)}
 AUTO: Final = "auto"
+DEFAULT: Final = "standard"
 NEEDED: Final[Mapping[str, Tier]] = {
     "ephemeral": Tier.L0,
     "standard": Tier.L1,
@@ -67,6 +68,20 @@ DEFAULT_COSTS: Final[Mapping[Tier, Cost]] = {
 """Relative costs: an fsync on a local disk is the unit, memory is dear to keep, a quorum dear to write."""
 
 
+def asked_anew(before: str | None, after: str | None) -> str | None:
+    """What a session asks for from now on, if that is something else than before; saying nothing is asking, too."""
+    return None if before == after else after or DEFAULT
+
+
+def needed_by(criticality: str) -> Tier:
+    """The least durable tier that will do; `Invalid` for what is not a criticality."""
+    needed = Tier.L1 if criticality == AUTO else NEEDED.get(criticality)
+    if needed is None:
+        known = ", ".join(CRITICALITIES)
+        raise Invalid(f"{criticality!r} is not a criticality; use one of {known}", criticality=criticality)
+    return needed
+
+
 def cost(use: Use, price: Cost) -> float:
     """What a session costs on a tier: write cost · writes + read cost · reads + storage cost · size · retention."""
     return price.write * use.writes + price.read * use.reads + price.storage * use.size * use.retention
@@ -76,7 +91,7 @@ def choose(
     criticality: str | None,
     available: Mapping[Tier, Cost] | None = None,
     use: Use | None = None,
-    default: str = "standard",
+    default: str = DEFAULT,
 ) -> Tier:
     """The cheapest of the available tiers that is durable enough; of equals, the most durable.
 
@@ -85,9 +100,7 @@ def choose(
     """
     costs = DEFAULT_COSTS if available is None else available
     wanted = criticality or default
-    needed = Tier.L1 if wanted == AUTO else NEEDED.get(wanted)
-    if needed is None:
-        raise Invalid(f"{wanted!r} is not a criticality; use one of {', '.join(CRITICALITIES)}", criticality=wanted)
+    needed = needed_by(wanted)
     enough = [tier for tier in costs if tier.rank >= needed.rank]
     if not enough:
         there = ", ".join(tier.value for tier in costs) or "none"

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from io import IOBase
+from stat import S_IFREG, S_ISDIR, S_ISREG
 from typing import Any, Final
 
 from perdure.core.errors import Invalid
@@ -26,7 +27,9 @@ class _Bytes:
     repeatable = True
 
     def __init__(self, content: Any) -> None:
-        self._content = memoryview(content).cast("B")
+        from perdure.services.blobstream import viewed
+
+        self._content = viewed(content)
         self.size: int | None = len(self._content)
 
     async def pieces(self) -> AsyncGenerator[Any, None]:
@@ -41,6 +44,9 @@ class _Path:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        kind = os.stat(path).st_mode if os.path.exists(path) else S_IFREG  # what is not there, reading it will say
+        if not S_ISREG(kind) and not S_ISDIR(kind):
+            raise Invalid(f"{shown(path)} is a pipe or a device, which may never end; open it, and put the open file")
         self.size: int | None = os.path.getsize(path) if os.path.isfile(path) else None
 
     def pieces(self) -> AsyncGenerator[bytes, None]:

@@ -62,12 +62,18 @@ class Conversing:
         return outcome.version
 
     async def recorded(
-        self, events: Sequence[Payload | Draft] | Payload | Draft, *, more: bool = False, expected: int | None = None
+        self,
+        events: Sequence[Payload | Draft] | Payload | Draft,
+        *,
+        more: bool = False,
+        expected: int | bytes | None = None,
     ) -> tuple[Event, ...]:
-        """As `record`; the events it wrote, for those who follow the log and need not read them again."""
+        """As `record`; the events it wrote, for those who follow the log and need not read them again. They may expect
+        a digest, that of the latest event they have seen: no other log has it at any version.
+        """
         items = [events] if isinstance(events, (Payload, Draft)) else events
         command = do.Record(drafts=drafts_of(items), more=given.flag_of(more, "more"))
-        seen = given.maybe_number(expected, "expected")
+        seen = expected if isinstance(expected, bytes) else given.maybe_number(expected, "expected")
         return (await self._services.recording.record(self.id, command, expected=seen, key=None)).events
 
     async def retract(
@@ -103,10 +109,12 @@ class Conversing:
         return (await log.steadily(self.id, lambda head: self._latest(head, wanted)))[-wanted:]
 
     async def _latest(self, head: Head, wanted: int) -> list[Item]:
-        """At least so many items, if there are. Looks again each time twice as much was read."""
+        """At least so many items, if there are. Looks again each time twice as much was read; at first as much as
+        they take where an append holds a turn.
+        """
         found: list[Event] = []
         enough = wanted
-        async for page in self._services.sessions.log.standing(head):
+        async for page in self._services.sessions.log.standing(head, wanted // 4 + 1):
             found += page
             if len(found) >= enough:
                 items = items_of(reversed(found))

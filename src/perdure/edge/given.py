@@ -115,6 +115,15 @@ def document_of(value: dict[str, Any] | None, what: str) -> dict[str, Any]:
     return value or {}
 
 
+def naming(title: str, metadata: dict[str, Any], name: str | None, id: str) -> tuple[str, dict[str, Any]]:
+    """Title and metadata of a session that goes by a name, which is kept in one of them: nothing else tells it."""
+    if name is None or name.replace("-", "").lower() == id.replace("-", ""):
+        return title, metadata
+    if not title or title == name:
+        return name, metadata
+    return title, {"name": name, **metadata}
+
+
 def config_of(config: Config | dict[str, Any] | None) -> Config | None:
     """A configuration from its fields, checked."""
     if config is None or isinstance(config, Config):

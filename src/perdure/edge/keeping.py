@@ -81,7 +81,7 @@ class Keeping:
 
         opened = self._services.opened
         if opened is None:
-            raise Refused("this store was not opened by its path; back it up with perdure backup")
+            raise Refused("several tiers are several stores; open each one by its own path and back that up")
         told = given.progress_of(progress)
         wiring = copying(__version__, opened.keys, opened.cold, self._services.sessions.ambient)
         return await Backups(wiring).back_up(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import msgspec
 
 from perdure.compose import Services, StoreGiven, embedded
-from perdure.core.errors import Invalid
+from perdure.core.errors import AlreadyExists, Invalid
 from perdure.core.session import commands as do
 from perdure.core.session.budget import Account, AccountMove, amount
 from perdure.core.session.declared import Declared
@@ -24,6 +24,7 @@ from perdure.edge.given import (
     config_of,
     document_of,
     id_of,
+    naming,
     path_of,
     progress_of,
     query_of,
@@ -83,9 +84,9 @@ class AsyncPerdure(Timekeeping, Keeping):
         activate: bool = True,
     ) -> AsyncSession:
         """Begin a session. With a key, repeating the call gives the session the first call made. One with a name is
-        found again by `named`.
+        found again by `named`; the name is its title, or stands under `name` in its metadata if it has another title.
         """
-        from perdure.services.sessions import fingerprint
+        from perdure.services.keys import fingerprint
 
         fields = config_of(config)
         if id is not None and name is not None:
@@ -93,11 +94,12 @@ class AsyncPerdure(Timekeeping, Keeping):
         wanted = id_of(id) if id is not None else None if name is None else self._named(name)
         fresh = wanted or SessionId(self._services.sessions.fresh_id())
         cap = fields.max_cost if fields is not None else None
+        called, known = naming(text_of(title, "title"), document_of(metadata, "metadata"), name, fresh)
         command = do.Create(
             owner=text_of(owner, "owner"),
-            title=text_of(title, "title"),
+            title=called,
             tags=texts_of(tags, "tag"),
-            metadata=document_of(metadata, "metadata"),
+            metadata=known,
             config=fields,
             isolation=isolation,
             account=fresh if cap is not None else None,
@@ -109,7 +111,13 @@ class AsyncPerdure(Timekeeping, Keeping):
         moves = (AccountMove(account=fresh, cap=amount(cap), sets_cap=True),) if cap is not None else ()
         # The account is named after the session, whose id is fresh with every call unless the caller chose it.
         asked = None if wanted is None else [wanted, fingerprint(msgspec.structs.replace(command, account=None))]
-        outcome = await self._services.sessions.create(command, session=fresh, key=key, accounts=moves, asked=asked)
+        try:
+            outcome = await self._services.sessions.create(command, session=fresh, key=key, accounts=moves, asked=asked)
+        except AlreadyExists as taken:
+            if name is None:
+                raise
+            told = f"a session named {name!r} is there already; open it with named({name!r}), or choose another name"
+            raise AlreadyExists(told, **taken.fields, name=name) from None
         return AsyncSession(self._services, outcome.session)
 
     def named(self, name: str) -> AsyncSession:
@@ -122,7 +130,9 @@ class AsyncPerdure(Timekeeping, Keeping):
         found = text_of(name, "name")
         if not found:
             raise Invalid("a name cannot be empty; give the session's name, or its id")
-        return named(self._services.sessions.identity.tenant, found)
+        session = named(self._services.sessions.identity.tenant, found)
+        self._services.sessions.log.called(session, found)
+        return session
 
     def now(self) -> int:
         """The time as this store has it, in microseconds since 1970."""

@@ -16,7 +16,7 @@ import msgspec
 import perdure
 from perdure import errors
 from perdure.adapters.claude_agent import PerdureSessionStore, place_of
-from perdure.importers.report import Imported, Progress
+from perdure.importers.report import Imported, Progress, source_of
 
 LINES: Final = "claude_lines"
 """How many lines of the file are in, among the session's metadata."""
@@ -38,7 +38,7 @@ async def import_from(
     dry_run: bool = False,
 ) -> Imported:
     """Bring over a transcript, the transcripts of a project's folder, or those of all projects."""
-    report = Imported(source=os.fspath(source), dry_run=dry_run)
+    report = Imported(source=source_of(source), dry_run=dry_run)
     found = list(_transcripts(source, report))
     if not found and not report.skipped:
         raise errors.Invalid(

@@ -10,27 +10,32 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, Protocol
-from urllib.parse import quote, unquote
-
-from google.adk.events.event import Event as AdkEvent
-from google.adk.events.event_actions import EventActions
-from google.adk.sessions import _restricted_pickle
-from pydantic import ValidationError
+from urllib.parse import unquote
 
 import perdure
 from perdure import errors
-from perdure.adapters.google_adk import (
-    SHARED,
-    app_state_name,
-    card,
-    rewound,
-    session_name,
-    user_state_name,
-)
-from perdure.adapters.parts.google_adk_events import drafts, history, kept, spelled
+from perdure.adapters.parts.needing import Extra
 from perdure.events import Draft
-from perdure.importers.report import Imported, Progress
+from perdure.importers.report import Imported, Progress, source_of
+from perdure.importers.sqlite import reading
+
+with Extra("google-adk"):
+    from google.adk.events.event import Event as AdkEvent
+    from google.adk.events.event_actions import EventActions
+    from google.adk.sessions import _restricted_pickle
+    from pydantic import ValidationError
+
+    from perdure.adapters.google_adk import (
+        SHARED,
+        app_state_name,
+        card,
+        rewound,
+        session_name,
+        user_state_name,
+    )
+    from perdure.adapters.parts.google_adk_events import drafts, history, kept, spelled
 
 IMPORTING: Final = "adk import unfinished"
 BATCH: Final = 500
@@ -79,6 +84,7 @@ async def import_from(
     `source` is the path of a SQLite file, or the URL that ADK was given. Sessions that are there already are left as
     they are; an import that was stopped goes on where it was.
     """
+    source = source_of(source)
     report = Imported(source=_shown(source), dry_run=dry_run)
     with closing(_opened(source)) as found:
         layout = _layout(found, report.source)
@@ -186,7 +192,8 @@ class _Importing:
             try:
                 event, doubt = self._read(row)
             except (ValueError, KeyError, TypeError) as wrong:
-                self._report.skip(f"{name}: event {row.get('id')}", f"it cannot be read: {_first_line(wrong)}")
+                why = f"it cannot be read: {_first_line(wrong)}"
+                self._report.skip(f"{name}: event {row.get('id')}", why, lacks=name)
                 continue
             if doubt:
                 self._report.skip(f"{name}: actions of event {row.get('id')}", doubt)
@@ -196,7 +203,7 @@ class _Importing:
         try:
             found = _decoded(held)
         except ValueError as wrong:
-            self._report.skip(f"{name}: state", f"it cannot be read: {_first_line(wrong)}")
+            self._report.skip(f"{name}: state", f"it cannot be read: {_first_line(wrong)}", lacks=name)
             return {}
         return found or {}
 
@@ -286,6 +293,12 @@ def _layout(source: Source, shown: str) -> str:
 def _opened(source: str) -> Source:
     if source.startswith(("postgresql:", "postgresql+", "postgres:")):
         return _Postgres(source)
+    if "://" in source and not source.startswith(("sqlite:", "sqlite+")):
+        raise errors.Invalid(
+            f"{_shown(source)} is no address this importer reads; give the path of a SQLite file, sqlite:///… or "
+            "postgresql://…",
+            source=_shown(source),
+        )
     return _Sqlite(source)
 
 
@@ -304,7 +317,7 @@ class _Sqlite:
             path = unquote(source.partition("://")[2].partition("?")[0]).removeprefix("/")
         if not os.path.isfile(path):
             raise errors.NotFound(f"there is no file {path}; give the path of ADK's database", path=path)
-        self._connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True)
+        self._connection = reading(Path(path))
         self._connection.row_factory = sqlite3.Row
         self._path = path
 

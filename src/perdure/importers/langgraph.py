@@ -6,24 +6,33 @@ Checkpoints are put through the adapter, oldest first, so that the threads go on
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
-from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from perdure import AsyncPerdure, Perdure, errors
-from perdure.adapters.langgraph import PerdureSaver
-from perdure.adapters.parts.channels import BY
-from perdure.adapters.parts.checkpoints import WRITES, Thread
 from perdure.adapters.parts.following import Following
-from perdure.adapters.parts.langgraph_configs import Bytes, Told
-from perdure.adapters.parts.langgraph_upkeep import TAG, batches
+from perdure.adapters.parts.making import made
+from perdure.adapters.parts.needing import Extra
 from perdure.events import Noted
-from perdure.importers.report import Imported, Progress
+from perdure.importers.report import Imported, Progress, source_of
+from perdure.importers.sqlite import reading
+
+with Extra("langgraph"):
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    from perdure.adapters.langgraph import PerdureSaver
+    from perdure.adapters.parts.channels import BY
+    from perdure.adapters.parts.checkpoints import WRITES, Thread
+    from perdure.adapters.parts.deltas import Planning
+    from perdure.adapters.parts.langgraph_configs import Bytes, Place, Told
+    from perdure.adapters.parts.langgraph_upkeep import TAG, batches
 
 if TYPE_CHECKING:
     import psycopg
@@ -64,8 +73,8 @@ class Source(Protocol):
     def threads(self) -> list[str]:
         """The names of the threads."""
 
-    def rows(self, thread: str, codec: Bytes, report: Imported) -> Iterator[Row]:
-        """The checkpoints of a thread, oldest first; what cannot be read is noted in the report."""
+    def rows(self, thread: str, codec: Bytes, lost: Counter[str]) -> Iterator[Row]:
+        """The checkpoints of a thread, oldest first; of those that cannot be read, why."""
 
     def writes(self, thread: str) -> list[Written]:
         """The pending writes of a thread."""
@@ -78,13 +87,14 @@ async def import_from(
     progress: Progress | None = None,
     dry_run: bool = False,
     serde: SerializerProtocol | None = None,
+    allow: Iterable[str] = (),
 ) -> Imported:
     """Bring over the threads of a SQLite file or a PostgreSQL database (`postgresql://…`). A thread that is there
-    already is left alone; one whose import was cut short is finished. State with types of your own needs a `serde`
-    that allows them.
+    already is left alone; one whose import was cut short is finished. State with types of your own needs them allowed
+    as `module:Type`, or a `serde` that does.
     """
-    source = os.fspath(source)
-    serde = serde or JsonPlusSerializer(allowed_msgpack_modules=None)
+    source = source_of(source)
+    serde = serde or JsonPlusSerializer(allowed_msgpack_modules=[_allowed(word) for word in allow] or None)
     report = Imported(source=source, dry_run=dry_run)
     importing = _Importing(db.aio, report, serde)
     if source.startswith(("postgresql://", "postgres://")):
@@ -128,44 +138,79 @@ class _Importing:
 
     async def _thread(self, source: Source, name: str) -> None:
         what = f"thread {name}"
-        rows = list(source.rows(name, self._codec, self._report))
+        lost: Counter[str] = Counter()
+        rows = list(source.rows(name, self._codec, lost))
         known = {(row.ns, row.id) for row in rows}
         view = await self._following.present(self._db.named(name))
         there = {(ns, id) for ns, space in view.spaces.items() for id in space} if view is not None else set()
         if view is not None and (there - known or (view.said and not there)):
             return self._report.skip(what, "a session of this name is there, with things of its own")
-        if known and known == there:
-            return self._report.skip(what, "it is there already")
-        if not rows:
-            return self._report.skip(what, "it has no checkpoint that can be read")
+        missing = [row for row in rows if (row.ns, row.id) not in there]
+        for why, count in lost.items():
+            left_out = f"{count} of {len(rows) + lost.total()} checkpoints cannot be read: {why}"
+            told = "nothing more than before was imported; " if there and not missing else ""
+            self._report.skip(what, told + left_out, lacks=name)
+        if not missing:
+            return None if lost else self._report.skip(what, "it is there already" if rows else "it has no checkpoint")
         self._report.sessions += 1
         self._report.names.append(name)
-        self._report.items += len(rows) - len(there)
+        self._report.items += len(missing)
         if not self._report.dry_run:
             try:
-                await self._bring(source, name, [row for row in rows if (row.ns, row.id) not in there], rows)
+                await self._bring(source, name, missing, rows)
             except errors.CallerError as error:
-                self._report.skip(what, f"only in part: {error}")
+                self._report.skip(what, f"only in part: {_why(error)}", lacks=name)
         return None
 
     async def _bring(self, source: Source, name: str, missing: list[Row], rows: list[Row]) -> None:
         """Write what is missing: pending writes first, so that a thread that looks whole is whole."""
-        try:
-            await self._db.create(name, name=name, tags=[TAG])
-        except errors.AlreadyExists:  # an import that was cut short
-            pass
+        await made(self._db, name, tags=[TAG])  # or it is there, of an import that was cut short
         for batch in batches(_noted(item) for item in source.writes(name)):
             await self._db.named(name).record(batch)
         versions = {(row.ns, row.id): row.checkpoint["channel_versions"] for row in rows}
+        absent = {(row.ns, row.id) for row in missing}
+        latest = {row.ns: row.id for row in rows if (row.ns, row.id) not in absent}
         for row in missing:
-            await self._put(name, row, versions)
+            before = versions.get((row.ns, row.parent or ""), {})
+            new = {key: item for key, item in row.checkpoint["channel_versions"].items() if before.get(key) != item}
+            parent = {"checkpoint_id": Told(row.parent)} if row.parent else {}
+            place: Any = {"configurable": {"thread_id": name, "checkpoint_ns": row.ns, **parent}}
+            if row.id < latest.get(row.ns, ""):
+                await self._fill(Place(place), row, new)
+            else:
+                await self._saver.aput(place, row.checkpoint, row.metadata, new)  # type: ignore[arg-type]
 
-    async def _put(self, name: str, row: Row, versions: dict[tuple[str, str], dict[str, Any]]) -> None:
-        before = versions.get((row.ns, row.parent or ""), {})
-        new = {key: item for key, item in row.checkpoint["channel_versions"].items() if before.get(key) != item}
-        parent = {"checkpoint_id": Told(row.parent)} if row.parent else {}
-        place: Any = {"configurable": {"thread_id": name, "checkpoint_ns": row.ns, **parent}}
-        await self._saver.aput(place, row.checkpoint, row.metadata, new)  # type: ignore[arg-type]
+    async def _fill(self, place: Place, row: Row, new: dict[str, Any]) -> None:
+        """Write a checkpoint that could not be read before; the latest and the conversation stay as they are."""
+        session = self._db.named(place.thread)
+        view = await self._following.present(session) or Thread()
+        record = place.record(row.parent or None, row.checkpoint, row.metadata, self._codec) | {"older": True}
+        planning = Planning(view, self._codec, (), view.find(row.ns, row.parent) if row.parent else None, {})
+        values = row.checkpoint["channel_values"]
+        plan = planning.put(record, row.checkpoint["channel_versions"], new, values)
+        for batch in batches(plan.payloads):
+            await session.record(batch)
+
+
+def _allowed(word: str) -> tuple[str, str]:
+    """A type that may be loaded, which must be there: LangGraph would put nothing in the place of one that is not."""
+    module, _, name = word.partition(":")
+    try:
+        found = getattr(import_module(module), name, None) if module and name else None
+    except ImportError as error:
+        told = f"cannot import {module}: {error}; import from where that module is found, or set PYTHONPATH"
+        raise errors.Invalid(told, allow=word) from error
+    if not isinstance(found, type):
+        raise errors.Invalid(f"{word!r} is no type; allow one as module:Type", allow=word)
+    return module, name
+
+
+def _why(error: Exception) -> str:
+    """Why a checkpoint cannot be read, in words that fit an import."""
+    if not isinstance(error, errors.Invalid) or "module" not in error.fields:
+        return str(error)
+    module, name = error.fields["module"], error.fields["name"]
+    return f"{module}.{name} is not on the allowlist; import again with --allow {module}:{name} (allow= in Python)"
 
 
 def _noted(item: Written) -> Noted:
@@ -182,7 +227,7 @@ def _sqlite(source: str) -> sqlite3.Connection:
     with path.open("rb") as file:
         if file.read(len(_HEADER)) != _HEADER:
             raise errors.Invalid(f"{source} is no SQLite file; name the file that SqliteSaver writes", source=source)
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    connection = reading(path)
     for table, columns in _SQLITE.items():
         try:
             found = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
@@ -207,7 +252,7 @@ class _Sqlite:
     def threads(self) -> list[str]:
         return [row[0] for row in self._connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY 1")]
 
-    def rows(self, thread: str, codec: Bytes, report: Imported) -> Iterator[Row]:
+    def rows(self, thread: str, codec: Bytes, lost: Counter[str]) -> Iterator[Row]:
         query = (
             "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints "
             "WHERE thread_id = ? ORDER BY checkpoint_id"
@@ -217,7 +262,7 @@ class _Sqlite:
                 checkpoint = _checkpoint(codec.load((kind, data)))
                 yield Row(ns, id, parent, checkpoint, json.loads(metadata) if metadata else {})
             except (errors.PerdureError, ValueError, TypeError) as error:
-                report.skip(f"checkpoint {id} of thread {thread}", str(error))
+                lost[_why(error)] += 1
 
     def writes(self, thread: str) -> list[Written]:
         query = {
@@ -238,7 +283,7 @@ class _Postgres:
     def threads(self) -> list[str]:
         return [row[0] for row in self._connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY 1")]
 
-    def rows(self, thread: str, codec: Bytes, report: Imported) -> Iterator[Row]:
+    def rows(self, thread: str, codec: Bytes, lost: Counter[str]) -> Iterator[Row]:
         blobs = {
             (ns, channel, version): (kind, data)
             for ns, channel, version, kind, data in self._connection.execute(
@@ -259,7 +304,7 @@ class _Postgres:
                         values[channel] = codec.load((kind, bytes(data)))
                 yield Row(ns, id, parent, _checkpoint(found | {"channel_values": values}), metadata or {})
             except (errors.PerdureError, ValueError, TypeError, KeyError) as error:
-                report.skip(f"checkpoint {id} of thread {thread}", str(error))
+                lost[_why(error)] += 1
 
     def writes(self, thread: str) -> list[Written]:
         query = (

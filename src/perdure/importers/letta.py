@@ -17,8 +17,9 @@ import msgspec
 
 import perdure
 from perdure import errors
+from perdure.adapters.parts.making import made
 from perdure.events import Message, Noted, Payload, ScratchpadWritten, Spoken, ToolAsked, ToolFinished, native
-from perdure.importers.report import Imported, Progress
+from perdure.importers.report import Imported, Progress, source_of
 
 BY: Final = "letta"
 WHOLE: Final = "letta_whole"
@@ -54,7 +55,7 @@ async def import_from(
     dry_run: bool = False,
 ) -> Imported:
     """Bring over the agents of a file, or of every `.af` file in a folder."""
-    report = Imported(source=os.fspath(source), dry_run=dry_run)
+    report = Imported(source=source_of(source), dry_run=dry_run)
     found = list(_agents(source, report))
     for done, agent in enumerate(found, 1):
         await _bring(db.aio, agent, report)
@@ -90,18 +91,16 @@ async def _create(db: perdure.AsyncPerdure, agent: _Agent) -> None:
     settings = agent.settings
     model = settings.get("llm_config") or {}
     config = {"system_prompt": settings.get("system"), "model": model.get("model") if type(model) is dict else None}
-    tags = [tag.get("tag") if type(tag) is dict else tag for tag in settings.get("tags") or []]
+    tags = [tag.get("tag") if type(tag) is dict else tag for tag in _list(settings.get("tags"))]
     marks = {"letta_agent": settings.get("id"), "letta_type": settings.get("agent_type")}
-    try:
-        await db.create(
-            agent.name[:_SHORT],
-            name=agent.session,
-            tags=[tag for tag in tags if type(tag) is str and len(tag) <= _SHORT],
-            metadata={name: mark for name, mark in marks.items() if type(mark) is str},
-            config={name: value for name, value in config.items() if type(value) is str},
-        )
-    except errors.AlreadyExists:
-        pass
+    await made(
+        db,
+        agent.session,
+        title=agent.name[:_SHORT],
+        tags=[tag for tag in tags if type(tag) is str and len(tag) <= _SHORT],
+        metadata={name: mark for name, mark in marks.items() if type(mark) is str},
+        config={name: value for name, value in config.items() if type(value) is str},
+    )
 
 
 def _notes(agent: _Agent) -> Iterator[list[Payload]]:
@@ -120,7 +119,9 @@ def _messages(agent: _Agent, report: Imported) -> Iterator[list[Payload]]:
     spoken: set[str] = set()
     for number, message in enumerate(agent.messages, 1):
         if type(message) is not dict or type(message.get("role")) is not str:
-            report.skip(f"{agent.session} message {number}", "it is no message: an object with a role")
+            report.skip(
+                f"{agent.session} message {number}", "it is no message: an object with a role", lacks=agent.session
+            )
             continue
         payloads = said(message, spoken)
         if payloads:
@@ -165,7 +166,7 @@ def _from_user(message: dict[str, Any]) -> list[Spoken]:
 
 def _from_agent(message: dict[str, Any], spoken: set[str]) -> list[Spoken]:
     blocks = [block for part in _content(message) if (block := _block(part)) is not None]
-    calls = [call for item in (*(message.get("tool_calls") or ()), *_content(message)) if (call := _call(item))]
+    calls = [call for item in (*_list(message.get("tool_calls")), *_content(message)) if (call := _call(item))]
     words = [call for call in calls if call.name == "send_message" and type(_word(call)) is str]
     if words:  # then what it says besides are thoughts
         blocks = [
@@ -186,7 +187,7 @@ def _from_agent(message: dict[str, Any], spoken: set[str]) -> list[Spoken]:
 
 
 def _from_tools(message: dict[str, Any], spoken: set[str]) -> list[Spoken]:
-    returned = [item for item in message.get("tool_returns") or () if type(item) is dict]
+    returned = [item for item in _list(message.get("tool_returns")) if type(item) is dict]
     returned += [part for part in _content(message) if type(part) is dict and part.get("type") == "tool_return"]
     found: list[Spoken] = []
     for item in returned:
@@ -296,13 +297,13 @@ def _in_file(path: Path, report: Imported) -> Iterator[_Agent]:
         blocks, tools = _by_id(document.get("blocks")), _by_id(document.get("tools"))
         for name in _ELSEWHERE:
             if document.get(name):
-                report.skip(str(path), f"its {name} have no place in a session: {len(document[name])}")
+                report.skip(str(path), f"its {name} have no place in a session: {len(_list(document[name]))}")
         for agent in document["agents"]:
             if type(agent) is not dict:
                 raise errors.Invalid("an agent in an agent file is an object", source=str(path))
             yield _agent(agent, _named(agent, "block_ids", blocks), _named(agent, "tool_ids", tools), path, report)
     elif type(document.get("core_memory")) is list and type(document.get("messages")) is list:
-        own = [item for item in document.get("tools") or () if type(item) is dict]
+        own = [item for item in _list(document.get("tools")) if type(item) is dict]
         memory = [item for item in document["core_memory"] if type(item) is dict]
         yield _agent(document, memory, own, path, report)
     else:
@@ -336,13 +337,18 @@ def _agent(
     )
 
 
+def _list(found: Any) -> list[Any]:
+    """A list as it is; nothing for what should be one and is not."""
+    return found if type(found) is list else []
+
+
 def _by_id(found: Any) -> dict[str, dict[str, Any]]:
-    items = [item for item in found or () if type(item) is dict]
+    items = [item for item in _list(found) if type(item) is dict]
     return {str(item.get("id")): item for item in items}
 
 
 def _named(agent: dict[str, Any], field: str, known: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    return [known[name] for name in agent.get(field) or () if type(name) is str and name in known]
+    return [known[name] for name in _list(agent.get(field)) if type(name) is str and name in known]
 
 
 def _document(path: Path) -> dict[str, Any]:

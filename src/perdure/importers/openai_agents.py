@@ -18,8 +18,10 @@ import msgspec
 
 from perdure import AsyncPerdure, AsyncSession, Perdure, errors
 from perdure.adapters.parts import responses
+from perdure.adapters.parts.making import made
 from perdure.events import Spoken
-from perdure.importers.report import Imported, Progress
+from perdure.importers.report import Imported, Progress, source_of
+from perdure.importers.sqlite import reading
 
 MARK: Final = "openai_agents_import"
 BEGUN: Final = "begun"
@@ -51,7 +53,7 @@ async def import_from(
     dry_run: bool = False,
 ) -> Imported:
     """Bring over every session of a file. One that is there already is left alone."""
-    report = Imported(source=os.fspath(source), dry_run=dry_run)
+    report = Imported(source=source_of(source), dry_run=dry_run)
     try:
         with closing(_opened(source)) as file:
             found = list(_sources(file, report))
@@ -70,7 +72,7 @@ def _opened(source: str | os.PathLike[str]) -> sqlite3.Connection:
     path = Path(source)
     if not path.is_file():
         raise errors.Invalid(f"there is no file {path}; name the SQLite file of a SQLiteSession", source=str(path))
-    file = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    file = reading(path)
     file.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     return file
 
@@ -147,10 +149,12 @@ def _items(file: sqlite3.Connection, item: _Source, report: Imported) -> Iterato
             found = json.loads(data)
         except (ValueError, TypeError, RecursionError):
             found = None
-        if isinstance(found, dict):
+        try:
+            if not isinstance(found, dict):
+                raise errors.Invalid("it holds no JSON object")
             yield responses.recorded(responses.as_json(found))
-        else:
-            report.skip(f"row {number} of {item.name}", "it holds no JSON object")
+        except errors.Invalid as error:
+            report.skip(f"row {number} of {item.name}", str(error), lacks=item.name)
 
 
 async def _bring(db: AsyncPerdure, file: sqlite3.Connection, item: _Source, report: Imported) -> None:
@@ -163,7 +167,11 @@ async def _bring(db: AsyncPerdure, file: sqlite3.Connection, item: _Source, repo
             return
     except errors.NotFound:
         if not report.dry_run:
-            await db.create(item.name, name=item.name, metadata=metadata)
+            try:
+                await made(db, item.name, metadata=metadata)
+            except errors.Invalid as error:
+                report.skip(item.name, str(error), lacks=item.name)
+                return
     count = number = 0
     batch: list[Spoken] = []
     for one in _items(file, item, report):

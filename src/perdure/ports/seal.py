@@ -81,6 +81,15 @@ class Seal(Protocol):
 
 
 @runtime_checkable
+class Expecting(Protocol):
+    """A seal that finds the keys of many places together, more quickly than one by one."""
+
+    def expect(self, places: Sequence[Place]) -> None:
+        """Content of these places is about to be opened. A key that is not there is told when it is needed."""
+        ...
+
+
+@runtime_checkable
 class Salted(Protocol):
     """A store that can tell which salt each of its sessions names."""
 

@@ -144,6 +144,15 @@ class Vault(Protocol):
 
 
 @runtime_checkable
+class GivesMany(Protocol):
+    """A vault that is asked for many entries more quickly together."""
+
+    def several(self, names: Sequence[bytes]) -> Mapping[bytes, Entry]:
+        """Those of these entries that there are, in one transaction."""
+        ...
+
+
+@runtime_checkable
 class KeepsHeads(Protocol):
     """A vault that keeps signed heads as well: one for an entry, gone with it. Heads of condemned entries do not show.
 
@@ -174,6 +183,15 @@ class KeepsHeads(Protocol):
 
     def note(self, name: str, number: int) -> None:
         """Note a number under a name."""
+        ...
+
+
+@runtime_checkable
+class Displaceable(Protocol):
+    """A vault that can be taken away from under its users, as a file can. Asked before every salt that is given out."""
+
+    def must_be_in_place(self) -> None:
+        """Refuse with `KeyMissing` when this is not the vault any more that will be found at its place."""
         ...
 
 

@@ -13,6 +13,10 @@ from perdure.core.errors import AlreadyExists, DiskFull, Invalid, PerdureError, 
 PRIVATE: Final = 0o600
 _OTHERS: Final = 0o077
 _AT_ONCE: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_VAULT: Final = (b"SQLite format 3\0", slice(68, 72), b"perk")
+"""How the file of a vault begins, and what stands where in it: its kind, as SQLite keeps it."""
+_KEYS: Final = (b"{", b'"perdure.keys"')
+_BEGINNING: Final = 100
 _DRAFT: Final = re.compile(r"[0-9a-f]{16}\.tmp")
 
 
@@ -36,10 +40,31 @@ def _check_private(found: os.stat_result, path: str, holds: str) -> None:
         raise WorldError(f"{path} holds {holds} and may be read by others; run: chmod 600 {path}", path=path)
 
 
+def holds_keys(path: str) -> bool:
+    """Whether a file begins as a vault or a file of master keys does."""
+    try:
+        with open(os.open(path, os.O_RDONLY | _AT_ONCE), "rb") as file:
+            found = file.read(_BEGINNING)
+    except OSError:
+        return False
+    begins, where, kind = _VAULT
+    if found.startswith(begins):
+        return found[where] == kind
+    return found.startswith(_KEYS[0]) and _KEYS[1] in found
+
+
 def refuse_existing(path: str) -> None:
     """Nothing is written over a file that is there."""
     if os.path.lexists(path):
         raise AlreadyExists(f"{path} is there already; choose another name, nothing was changed", path=path)
+
+
+def left_beside(path: str) -> str:
+    """Which file that an engine left beside a database cannot be written although the database can, and the remedy."""
+    for beside in (f"{path}-shm", f"{path}-wal"):
+        if os.path.exists(beside) and os.access(path, os.W_OK) and not os.access(beside, os.W_OK):
+            return f"{beside} was left read-only beside {path}, which cannot be written so; run: chmod 600 {beside}"
+    return ""
 
 
 def write_new(path: str, content: bytes, unique: str) -> bool:

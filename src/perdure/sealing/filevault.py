@@ -1,7 +1,8 @@
 """A vault in a SQLite file of its own, beside the store or anywhere else.
 
 Invariants: a method returns once the disk has it (synchronous=FULL); what was destroyed is in no byte of the file nor
-of its log afterwards; several processes may use one file at once; no connection crosses a fork.
+of its log afterwards; several processes may use one file at once; no connection crosses a fork. A vault is one file for
+as long as it is open: when another takes its path, or none, nothing is changed in it any more.
 """
 
 import os
@@ -26,6 +27,7 @@ from perdure.core.errors import (
 from perdure.ports.ambient import Ambient
 from perdure.ports.vault import SALT_BYTES, Entry
 from perdure.sealing import files
+from perdure.sealing.given import place_text
 from perdure.sealing.sqlvault import SqlVault
 from perdure.sealing.wrapping import WRAPPED_BYTES
 from perdure.statements import Asks, named
@@ -47,12 +49,13 @@ class FileVault(SqlVault):
     def __init__(self, path: str, ambient: Ambient, *, create: bool = False, read_only: bool = False) -> None:
         super().__init__(read_only=read_only)
         self.path = os.path.abspath(path)
+        self._file: tuple[int, int] | None = None
         if not os.path.exists(self.path):
             if not create or read_only:
                 raise no_vault(self.path)
             self._create()
         with self._asking() as ask:
-            if not read_only:
+            if create and not read_only:
                 self._prepare(ask, ambient)
             self._check(ask)
             self._id = str(ask.execute(Q["about"], ("id",)).fetchone()[0])
@@ -96,6 +99,8 @@ class FileVault(SqlVault):
 
     def _check(self, ask: Asks) -> None:
         path = self.path
+        if os.path.getsize(path) == 0 and not _pragma(ask, "application_id"):
+            raise KeyMissing(f"the vault {path} is empty; put its newest copy in its place", path=path)
         if _pragma(ask, "application_id") != APPLICATION_ID:
             raise NotAStore(f"{path} is not a vault of perdure; choose another path, nothing was changed", path=path)
         found = _pragma(ask, "user_version")
@@ -125,19 +130,45 @@ class FileVault(SqlVault):
                 raise failure from error
 
     @contextmanager
+    def _looking(self) -> Iterator[Asks]:
+        """One transaction that only reads; it ends as `_asking` does."""
+        with self._asking() as ask:
+            ask.execute("BEGIN")
+            yield ask
+
+    @contextmanager
     def _writing(self) -> Iterator[Asks]:
         """One transaction, on the disk when this returns."""
         if self._read_only:
             raise ReadOnly(f"the vault {self.path} was opened read-only; open the store writable", path=self.path)
         with self._asking() as ask:
+            self.must_be_in_place()
             ask.execute("BEGIN IMMEDIATE")
             yield ask
+            self.must_be_in_place()
             ask.execute("COMMIT")
+
+    def must_be_in_place(self) -> None:
+        """Refuse with `KeyMissing` when the path leads to another file than the open one, or to none: what is written
+        to that one, nobody finds again.
+        """
+        if _identity(self.path) != self._file:
+            raise KeyMissing(
+                f"the vault {self.path} was replaced or removed while this process has it open; stop every process "
+                f"that uses it, put its newest copy at that path, remove {self.path}-wal and {self.path}-shm, and open "
+                "the store again",
+                path=self.path,
+            )
 
     def _connected(self) -> apsw.Connection:
         self._must_be_open()
         if self._connection is None:
+            if self._file is not None:
+                self.must_be_in_place()  # another file may lack what this process was told is kept
+            before = _identity(self.path)
             self._connection = _connect(self.path, read_only=self._read_only)
+            self._file = self._file or before
+            self.must_be_in_place()
         connection: apsw.Connection = self._connection
         return connection
 
@@ -148,6 +179,13 @@ class FileVault(SqlVault):
                 connection.close(True)
 
     # ── entries and their slots ──
+
+    def get(self, name: bytes) -> Entry | None:
+        """One entry; none is said to be gone from a file that is not the vault any more."""
+        found = super().get(name)
+        if found is None:
+            self.must_be_in_place()
+        return found
 
     def _entry(self, *columns: Any) -> Entry:
         name, kind, master, wrapped, made_at, secret = columns
@@ -197,6 +235,7 @@ class FileVault(SqlVault):
 
     def copy(self, path: str) -> None:
         """A copy as of one moment, in a new file that only its owner may read, on the disk when this returns."""
+        place_text(path, "a copy of a vault is the path of a file")
         files.refuse_existing(path)
         with files.spoken(path):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.PRIVATE))
@@ -216,6 +255,15 @@ def no_vault(path: str) -> KeyMissing:
         "vault= or PERDURE_VAULT",
         path=path,
     )
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What tells the file at a path from every other; None when there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _connect(path: str, *, read_only: bool) -> apsw.Connection:
@@ -262,7 +310,9 @@ def _translated(error: apsw.Error, path: str) -> PerdureError:
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(f"the vault {path} was held by another process for a minute; try again", path=path)
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
-            return ReadOnly(f"the vault {path} cannot be opened; check the path and its permissions", path=path)
+            beside = files.left_beside(path)
+            said = beside or f"the vault {path} cannot be opened; check the path and its permissions"
+            return ReadOnly(said, path=path)
         case apsw.NotADBError():
             return NotAStore(f"{path} is not a vault of perdure; choose another path", path=path)
         case apsw.IOError():

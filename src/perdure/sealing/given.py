@@ -27,7 +27,7 @@ class Given(msgspec.Struct, frozen=True):
             raise Invalid(f"seal is True, False or None, not {type(self.seal).__name__}")
         for name, value, asked in (("key", self.key, "derive"), ("vault", self.vault, "condemn")):
             if isinstance(value, str | os.PathLike):
-                path_text(value, f"{name} is the path of a file")
+                (place_text if name == "vault" else path_text)(value, f"{name} is the path of a file")
             elif value is not None and not hasattr(value, asked):
                 raise Invalid(f"{name} is a path or an object of perdure.ports.vault, not {type(value).__name__}")
         if self.seal is False and (self.key is not None or self.vault is not None):
@@ -49,6 +49,17 @@ def path_text(value: Any, promise: str) -> str:
     except UnicodeEncodeError:
         raise Invalid(f"{promise}, not {shown(path)}, which cannot be encoded") from None
     return path
+
+
+def place_text(value: Any, promise: str) -> str:
+    """The path or address of something that an engine opens: UTF-8 throughout, the folders above it as well."""
+    place = path_text(value, promise)
+    whole = place if "://" in place or place == ":memory:" else os.path.abspath(place)
+    try:
+        whole.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"{promise}, not {shown(whole)}, which is not UTF-8; choose another name") from None
+    return place
 
 
 AS_FOUND: Final = Given()

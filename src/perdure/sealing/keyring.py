@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidTag
 from perdure.core.errors import Damaged, KeyMissing, Refused, Shredded, WorldError
 from perdure.ports.ambient import Ambient
 from perdure.ports.seal import Place
-from perdure.ports.vault import Entry, KeepsHeads, Masters, Vault
+from perdure.ports.vault import Entry, GivesMany, KeepsHeads, Masters, Vault
 from perdure.sealing.derivation import blind_key, heads_key, session_key
 from perdure.sealing.heads import SignedHeads
 from perdure.sealing.stock import Stock
@@ -28,7 +28,8 @@ from perdure.sealing.xaes import NAME, NONCE_BYTES, TAG_BYTES, Xaes
 from perdure.waiting import Forking, on_fork
 
 FORMAT: Final = 1
-MAX_KEYS: Final = 4096
+MAX_KEYS: Final = 16_384
+"""So many keys are remembered; a list as long is opened again without asking the vault."""
 MAX_BLINDS: Final = 16_384
 BLIND_BYTES: Final = 16
 SPARED_AFTER: Final = 600_000_000
@@ -110,6 +111,17 @@ class Keyring:
         except InvalidTag:
             raise Damaged(f"a sealed {kind} was changed or belongs elsewhere; restore a backup") from None
 
+    def expect(self, places: Sequence[Place]) -> None:
+        if not isinstance(self._vault, GivesMany):
+            return
+        wanted = [place for place in places if place not in self._keys and place.salt not in self._given]
+        names = [place.salt for place in wanted if place.salt is not None]
+        known = self._vault.several(names) if len(names) > 1 else {}
+        for place in wanted:
+            entry = known.get(place.salt or b"")
+            if entry is not None:
+                self._remember(place, self._made(place, entry))
+
     def _key(self, place: Place) -> Xaes:
         assert place.salt is not None, "a place in the clear is never sealed"
         entry = self._given.pop(place.salt, None)
@@ -121,11 +133,20 @@ class Keyring:
                 salt=place.salt.hex(),
                 vault=self._vault.place,
             )
-        key = Xaes(session_key(secret_of(self._masters, entry), place.tenant, place.owner))
-        if len(self._keys) >= MAX_KEYS:
-            self._keys = {}
-        self._keys[place] = key
+        key = self._made(place, entry)
+        self._remember(place, key)
         return key
+
+    def _made(self, place: Place, entry: Entry) -> Xaes:
+        return Xaes(session_key(secret_of(self._masters, entry), place.tenant, place.owner))
+
+    def _remember(self, place: Place, key: Xaes) -> None:
+        """Keep a key; the one that was found first goes when there are too many."""
+        keys = self._keys
+        while len(keys) >= MAX_KEYS:
+            with suppress(RuntimeError, StopIteration):  # another thread was at it in the same moment: look again
+                keys.pop(next(iter(keys)), None)
+        keys[place] = key
 
     def blind(self, use: str, text: str) -> str:
         if use not in _HOT:

@@ -81,6 +81,11 @@ class Keys:
         """Destroy a master key that nothing needs, named by its id or a beginning only it has; its id."""
         return forget(self.masters, self.vault, key)
 
+    @property
+    def copies_vault(self) -> bool:
+        """Whether `backup` can copy the vault; else its owner does."""
+        return hasattr(self.vault, "copy")
+
     def backup(self, path: str) -> None:
         """A copy of the vault as of one moment, while others work on."""
         copy: Any = getattr(self.vault, "copy", None)

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from contextlib import suppress
 from typing import Final
 
 from perdure.core.errors import Invalid, KeyMissing
@@ -10,7 +11,7 @@ from perdure.ports.vault import Masters, Vault
 from perdure.sealing import files
 from perdure.sealing import masters as held
 from perdure.sealing.filevault import FileVault, no_vault
-from perdure.sealing.given import Given
+from perdure.sealing.given import Given, place_text
 from perdure.sealing.keyfile import HOLDS as KEYS_HELD
 from perdure.sealing.keyfile import KeyFile, no_key
 from perdure.sealing.keyring import Keyring, must_be_its_own
@@ -71,6 +72,17 @@ def keys_of(store: str, given: Given, ambient: Ambient, *, mark: str | None, rea
     return Keys(masters, vault, ambient)
 
 
+def key_places(store: str, given: Given) -> tuple[str, ...]:
+    """The files that the keys of a store are in, or would be; those that are in none are left out."""
+    found = []
+    with suppress(KeyMissing):  # a server's, and none was named
+        found.append(_key_path(store, given))
+    with suppress(KeyMissing):
+        place = _vault_place(store, given)
+        found.append(place if isinstance(place, str) and not place.startswith(_SERVER) else None)
+    return tuple(path for path in found if path is not None)
+
+
 def _refuse_odd(store: str, key: str | None, vault: str | None) -> None:
     """Before anything is made: a place that cannot serve, or one that is to serve for two things."""
     with files.spoken(vault or store):
@@ -110,7 +122,9 @@ def _key_path(store: str, given: Given) -> str | None:
 
 def _vault_place(store: str, given: Given) -> str | Vault:
     if given.vault is None:
-        return os.environ.get(VAULT) or _beside(store, VAULT_SUFFIX, "vault", VAULT)
+        if named := os.environ.get(VAULT):
+            return place_text(named, f"{VAULT} is the path of a vault, or a URL of PostgreSQL")
+        return _beside(store, VAULT_SUFFIX, "vault", VAULT)
     vault: str | Vault = os.fspath(given.vault) if isinstance(given.vault, os.PathLike) else given.vault
     return vault
 

@@ -77,6 +77,8 @@ class PostgresVault(SqlVault):
                 said = str(error).partition("\n")[0]
                 raise WorldError(f"the vault at {self._place} cannot be reached: {said}; try again") from error
 
+    _looking = _asking
+
     def _connected(self) -> Any:
         if self._connection is not None:
             try:

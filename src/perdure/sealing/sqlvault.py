@@ -35,6 +35,10 @@ class SqlVault:
         """The connection, for this thread alone; the engine's errors as perdure's."""
         raise NotImplementedError
 
+    def _looking(self) -> AbstractContextManager[Asks]:
+        """One transaction that only reads."""
+        raise NotImplementedError
+
     def _writing(self) -> AbstractContextManager[Asks]:
         """One transaction, alone among those who write, and on the disk when this returns."""
         raise NotImplementedError
@@ -114,6 +118,12 @@ class SqlVault:
         with self._asking() as ask:
             found = ask.execute(self.Q["get"], (name,)).fetchone()
         return None if found is None else self._entry(*found)
+
+    def several(self, names: Sequence[bytes]) -> Mapping[bytes, Entry]:
+        """Many entries."""
+        with self._looking() as ask:
+            found = [ask.execute(self.Q["get"], (name,)).fetchone() for name in names]
+        return {entry.name: entry for entry in (self._entry(*columns) for columns in found if columns is not None)}
 
     def proofs(self) -> tuple[Entry, ...]:
         """The proofs of master keys."""

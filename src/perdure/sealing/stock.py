@@ -7,7 +7,7 @@ from typing import Final
 
 from perdure.core.errors import AlreadyExists, WorldError
 from perdure.ports.ambient import Ambient
-from perdure.ports.vault import Entry, Masters, Vault
+from perdure.ports.vault import Displaceable, Entry, Masters, Vault
 from perdure.sealing.wrapping import missing, salt_entry
 
 MOST: Final = 64
@@ -20,6 +20,7 @@ class Stock:
     def __init__(self, masters: Masters, vault: Vault, ambient: Ambient) -> None:
         self._masters = masters
         self._vault = vault
+        self._displaceable = vault if isinstance(vault, Displaceable) else None
         self._ambient = ambient
         self._lock = Lock()
         self._ready: list[Entry] = []
@@ -31,6 +32,8 @@ class Stock:
             if not self._ready:
                 self._ready = self._made(self._next)
                 self._next = min(2 * self._next, MOST)
+            elif self._displaceable is not None:
+                self._displaceable.must_be_in_place()
             return self._ready.pop()
 
     def give_back(self) -> None:

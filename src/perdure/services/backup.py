@@ -12,6 +12,7 @@ from perdure.ports.backup import Copies, Engine, Facts
 from perdure.services import dumping
 from perdure.services import manifests as files
 from perdure.services.copies import (
+    Held,
     Reached,
     Stages,
     Wiring,
@@ -19,6 +20,7 @@ from perdure.services.copies import (
     clear,
     living,
     refuse_existing,
+    refuse_odd,
     unseen,
     verified,
 )
@@ -57,6 +59,7 @@ class Backups:
         """
         check_level(verify)
         engine, target = self._wiring.engine_of(source), files.absolute(target)
+        refuse_odd(self._wiring, target, source)
         files.refuse_own(target, [engine.place])
         partial = target + PARTIAL
         with files.claimed(partial):
@@ -83,13 +86,14 @@ class Backups:
             facts = await aside(lambda: copies.copy(partial, stages("copying")))
         reached = await verified(self._wiring, verify, living(engine.place, partial, source), facts, stages)
         sha, size = await aside(lambda: files.digest_of(partial, stages("hashing")))
-        manifest = self._manifest(source, facts, kind, made_at, reached, sha, size)
+        held = self._wiring.keys(source) if facts.sealed else None
+        manifest = self._manifest(held, facts, kind, made_at, reached, sha, size)
         await aside(lambda: _finish(target, manifest))
-        remarks = (*reached.remarks, *unsigned, *_remarks(manifest, engine.place))
+        remarks = (*reached.remarks, *unsigned, *_remarks(manifest, engine.place, held))
         return BackedUp(path=target, manifest=manifest, remarks=remarks)
 
     def _manifest(
-        self, source: str, facts: Facts, kind: Kind, made_at: int, reached: Reached, sha: str, size: int
+        self, held: Held | None, facts: Facts, kind: Kind, made_at: int, reached: Reached, sha: str, size: int
     ) -> Manifest:
         return Manifest(
             version=self._wiring.version,
@@ -102,7 +106,7 @@ class Backups:
             records=facts.records,
             cold=facts.cold,
             sealed=facts.sealed,
-            keys=self._wiring.key_ids(source) if facts.sealed else (),
+            keys=() if held is None else held.ids,
             bytes=size,
             sha256=sha,
             verified=reached.verified,
@@ -116,11 +120,11 @@ def _finish(target: str, manifest: Manifest) -> None:
     files.in_place(target)
 
 
-def _remarks(manifest: Manifest, source: str) -> tuple[str, ...]:
+def _remarks(manifest: Manifest, source: str, held: Held | None) -> tuple[str, ...]:
     """What is not in a backup and has to be kept besides."""
-    sealed = (
-        "it is sealed, and its keys are not in it: keep the vault and the master key apart from it (perdure keys "
-        f"backup FILE --store {source})"
-    )
+    way = f"perdure keys backup FILE --store {source}"
+    if held is not None and not held.copied:
+        way = f"back up {held.vault} with the tools of its server"
+    sealed = f"it is sealed, and its keys are not in it: keep the vault and the master key apart from it ({way})"
     cold = f"{manifest.cold} archived sessions lie in cold storage and are not in it: keep that as well"
     return (*((sealed,) if manifest.sealed else ()), *((cold,) if manifest.cold else ()))

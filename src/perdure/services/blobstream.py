@@ -3,12 +3,13 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from hashlib import sha256
-from typing import Self
+from typing import Any, Final, Self
 
 from perdure.core.errors import Invalid, Tampered
 from perdure.core.session.shown import shown
 from perdure.ports.blobs import CHUNK, Blob, BlobStore, Source
 
+_NATIVE: Final = frozenset("cbB?hHiIlLqQnNfdP")
 MEND = "put the content again with replace, or restore a backup"
 
 
@@ -101,6 +102,16 @@ class BlobReader:
         self._held = (-1, b"")
 
 
+def viewed(content: Any) -> memoryview:
+    """Content as plain bytes, copied only where a view skips some or counts otherwise; `Invalid` for one let go."""
+    try:
+        view = memoryview(content)
+        plain = view.c_contiguous and view.nbytes and view.format in _NATIVE
+        return view.cast("B") if plain else memoryview(bytes(view))
+    except ValueError as gone:
+        raise Invalid(f"the bytes cannot be read: {gone}; put them before they are let go") from gone
+
+
 async def chunked(source: Source) -> AsyncGenerator[bytes, None]:
     """The content in chunks; the last one has what is left, and there always is one."""
     held = bytearray()
@@ -108,7 +119,7 @@ async def chunked(source: Source) -> AsyncGenerator[bytes, None]:
         async for piece in pieces:
             if not isinstance(piece, bytes | bytearray | memoryview):
                 raise Invalid(f"content comes in bytes, not {shown(piece)}; open files in binary mode")
-            view = memoryview(piece).cast("B")
+            view = viewed(piece)
             for start in range(0, len(view), CHUNK):
                 held += view[start : start + CHUNK]
                 if len(held) > CHUNK:

@@ -202,7 +202,7 @@ class Cleanup:
         except Late:
             return f"it took longer than {hook.timeout:g} seconds"
         except Exception as error:  # foreign code: its failure is noted, and the session is looked at again later
-            return scrub.mask(told(error))[:MAX_ERROR]
+            return scrub.brief(told(error), MAX_ERROR)
         return None
 
 

@@ -4,6 +4,7 @@ Invariant: `full` means that every chain, snapshot and checkpoint that can be re
 cannot be read as it lies (a stream, an older format), it is replayed into a scratch store and proven there.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -15,6 +16,7 @@ from perdure.core.session.ids import SessionId
 from perdure.ports.ambient import Ambient
 from perdure.ports.backup import Copies, Engine, Facts, Progress
 from perdure.ports.store import Query
+from perdure.sealing.files import holds_keys
 from perdure.services import dumping
 from perdure.services import manifests as files
 from perdure.services.disk import translated
@@ -29,6 +31,7 @@ PAGE: Final = 200
 SHOWN: Final = 5
 LEVELS: Final = ("full", "quick", "none")
 SCRATCH: Final = ".scratch"
+RAM: Final = ":memory:"
 _BESIDE: Final = ("-wal", "-shm", "-journal")
 
 Stages = Callable[[str], Progress | None]
@@ -59,17 +62,29 @@ class Proven(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys of a store: the ids of the master keys that it takes, where its vault is, and whether that is a file
+    that perdure can copy.
+    """
+
+    ids: tuple[str, ...]
+    vault: str
+    copied: bool
+
+
 class Wiring(msgspec.Struct, frozen=True):
     """What copies need to know of the world: engines by place, engines that make a scratch store of any stream, how a
-    copy of a store is proven (with the keys of the original), the ids of a store's master keys, and how a store is
-    opened once so that it has today's format.
+    copy of a store is proven (with the keys of the original), what there is of a store's keys (None: they are not
+    here), and how a store is opened once so that it has today's format.
     """
 
     engine_of: Callable[[str], Engine]
     scratch_of: Callable[[str], Engine]
     prove: Callable[[str, str, Progress | None], Awaitable[Proven]]
-    key_ids: Callable[[str], tuple[str, ...]]
+    keys: Callable[[str], Held | None]
     open_once: Callable[[str], Awaitable[None]]
+    key_places: Callable[[str], tuple[str, ...]]
+    """The paths of a store's key file and vault, whether they are there or not."""
     sign: Callable[[str, str | None, Progress | None], Coroutine[Any, Any, SignReport]]
     """Signs the heads of a store; with a reason, also those that go back."""
     ambient: Ambient
@@ -245,7 +260,26 @@ def refuse_existing(target: str, overwrite: bool) -> None:
     """Refuse a place where something is, unless it may be replaced."""
     files.refuse_folder(target)
     if files.exists(target) and not overwrite:
-        raise AlreadyExists(f"{target} exists already; choose another name, or allow it to be replaced", path=target)
+        raise AlreadyExists(
+            f"{target} exists already; choose another name, or replace it with overwrite=True", path=target
+        )
+
+
+def refuse_odd(wiring: Wiring, target: str, store: str) -> None:
+    """Refuse a place for a file, before anything is made, that has no folder or cannot be named, or that keys lie at:
+    those of the store that is copied or comes to be, or any others.
+    """
+    if os.path.basename(target) == RAM:
+        raise Invalid(f"{RAM} is in RAM, and a copy is a file; give the path of one", path=target)
+    try:
+        target.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"{target!a} is not UTF-8; choose another path", path=ascii(target)) from None
+    files.refuse_folder(target)
+    if holds_keys(target):
+        raise Invalid(f"{target} holds the keys of a store; choose another path, nothing was changed", path=target)
+    if os.path.realpath(target) in map(os.path.realpath, wiring.key_places(store)):
+        raise Invalid(f"{target} is named as the place of the key or the vault; choose another path", path=target)
 
 
 def clear(partial: str, *, keep: bool = False) -> None:

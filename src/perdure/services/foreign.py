@@ -1,8 +1,9 @@
 """Calling code that is not ours: plain or async, with a deadline, on an event loop or without one.
 
 Invariant: a call with a deadline never holds up an event loop, and nothing is waited for past its deadline. A plain
-function that is late is left behind on a thread of its own, which does not keep the process alive. A cancellation that
-foreign code raises by itself is its failure; one that somebody asked this task for goes on its way.
+function that is late is left behind on a thread of its own, which does not keep the process alive. Foreign code that
+raises what ends a program, a generator or a task has failed, and ends nothing; an interrupt, and a cancellation that
+somebody asked this task for, go on their way.
 """
 
 import sys
@@ -27,7 +28,7 @@ class Late(Exception):
 
 
 class GaveUp(Exception):
-    """Foreign code raised a cancellation that nobody had asked for."""
+    """Foreign code raised what is not its to raise: a cancellation that nobody had asked for, or an exit."""
 
 
 def fault(error: Exception) -> str:
@@ -40,7 +41,7 @@ async def settled(answer: T | Awaitable[T]) -> T:
     """An answer, awaited if that is what it is for. In a blocking call a loop of its own is made for it."""
     if not isinstance(answer, Awaitable):
         return answer
-    with _its_own_fault():
+    with its_own_fault(waits=True):
         if not blocking():
             return await answer
         found: T = await _on_thread(lambda: answer)
@@ -49,8 +50,9 @@ async def settled(answer: T | Awaitable[T]) -> T:
 
 async def called(function: Callable[..., Any], *given: Any) -> Any:
     """What a function answers that is called here, on this thread, and waited for however long it takes."""
-    with _its_own_fault():
-        return await settled(function(*given))
+    with its_own_fault():
+        answer = function(*given)
+    return await settled(answer)
 
 
 async def asked(function: Callable[..., Any], *given: Any, seconds: float | None = None) -> Any:
@@ -103,7 +105,7 @@ async def _delivered(ticket: Ticket[Any], seconds: float | None) -> Any:
     """What comes from a thread, or `Late`; under an event loop also what that gives to await."""
     if not blocking():
         return await _limited(_awaited_twice(ticket), seconds)
-    with _its_own_fault():
+    with its_own_fault(waits=True):
         if seconds is not None and not ticket.wait(min(seconds, TIMEOUT_MAX)):
             raise Late
         return await ticket
@@ -114,7 +116,7 @@ async def _limited(work: Awaitable[T], seconds: float | None) -> T:
     import asyncio
 
     limit = asyncio.timeout(seconds)
-    with _its_own_fault():
+    with its_own_fault(waits=True):
         try:
             async with limit:
                 return await work
@@ -130,20 +132,34 @@ async def _awaited_twice(ticket: Ticket[Any]) -> Any:
 
 
 @contextmanager
-def _its_own_fault() -> Iterator[None]:
-    """Turn a cancellation that foreign code raised by itself into a failure like any other."""
+def its_own_fault(*, waits: bool = False) -> Iterator[None]:
+    """Turn what foreign code raises to end more than itself into a failure like any other. Where it is waited for, a
+    GeneratorExit may also come from whoever gives up waiting.
+    """
     try:
         yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except GeneratorExit as error:
+        if waits:
+            raise
+        raise _gave_up(error) from error
     except BaseException as error:
         if _nobody_asked_for(error):
-            raise GaveUp("it was cancelled from within, and nobody had asked for that") from error
+            raise _gave_up(error) from error
         raise
+
+
+def _gave_up(error: BaseException) -> GaveUp:
+    if type(error).__name__ == "CancelledError":
+        return GaveUp("it was cancelled from within, and nobody had asked for that")
+    return GaveUp(f"it raised {told(error)}")
 
 
 def _nobody_asked_for(error: BaseException) -> bool:
     asyncio = sys.modules.get("asyncio")  # whoever raises its error has loaded it
     if asyncio is None or not isinstance(error, asyncio.CancelledError):
-        return False
+        return True
     task = None if blocking() else asyncio.current_task()
     return task is None or not task.cancelling()
 
@@ -160,6 +176,8 @@ def _on_thread(call: Callable[[], Any]) -> Ticket[Any]:
                 import asyncio
 
                 answer = asyncio.run(_awaited(answer))
+        except GeneratorExit as error:  # on its own thread nobody but itself can have raised it
+            ticket.fail(_gave_up(error))
         except BaseException as error:  # delivered, not swallowed: whoever asked raises it
             ticket.fail(error)
         else:

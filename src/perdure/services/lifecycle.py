@@ -14,6 +14,7 @@ from perdure.core.session.lifecycle import MOVE_NAMES, Moved, Phase
 from perdure.core.session.shown import told
 from perdure.core.session.turns import TurnInterrupted, Unfinished
 from perdure.ports.store import Query
+from perdure.services.foreign import its_own_fault
 from perdure.services.sessions import Outcome, Sessions
 
 Hook = Callable[[SessionId, Moved], Awaitable[None]]
@@ -137,7 +138,8 @@ class Lifecycle:
 
 async def _attempt(undo: Undo, session: SessionId, arguments: dict[str, Any]) -> str | None:
     try:
-        await undo(session, arguments)
+        with its_own_fault(waits=True):
+            await undo(session, arguments)
     except Exception as error:  # foreign code: the failure is noted in the log and the next one still runs
         return told(error)
     return None

@@ -186,6 +186,12 @@ class Loader:
             self._cache.pop(session, None)
 
 
+def stale(loaded: Loaded, expected: int | bytes | None) -> bool:
+    """Whether a session is not where a caller has seen it: at a version, or at the digest of one."""
+    found = loaded.digest if isinstance(expected, bytes) else loaded.state.version
+    return expected is not None and expected != found
+
+
 def snapshot_of(state: State) -> Snapshot:
     """A state as the store caches it."""
     data = states.to_bytes(state)

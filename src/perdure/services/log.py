@@ -21,6 +21,8 @@ from perdure.ports.store import Head, Run, Store, Stored
 T = TypeVar("T")
 PAGE = 256
 SMALL_PAGE = 8
+NAMES = 1024
+"""How many names are remembered, for what a refusal says."""
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -56,13 +58,28 @@ class Log:
     def __init__(self, store: Store, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
+        self._names: dict[SessionId, str] = {}
+
+    def called(self, session: SessionId, name: str) -> None:
+        """Remember what callers call a session, so that it is refused by that name if it is not there."""
+        if session not in self._names and session != name:
+            if len(self._names) >= NAMES:
+                self._names.clear()
+            self._names[session] = name
 
     async def head(self, session: SessionId) -> Head:
         """Where a session stands, or `NotFound`; so is another tenant's."""
         found = await self._store.head(session)
         if found is None or found.row.tenant != self._tenant:
-            raise NotFound(f"no session {session} here; find lists those there are", session=session)
+            raise self._missing(session)
         return found
+
+    def _missing(self, session: SessionId) -> NotFound:
+        name = self._names.get(session)
+        if name is None:
+            return NotFound(f"no session {session} here; find lists those there are", session=session)
+        told = f"no session named {name!r} here; create(name={name!r}) makes it, find lists those there are"
+        return NotFound(told, session=session, name=name)
 
     async def steadily(self, session: SessionId, read: Callable[[Head], Awaitable[T]]) -> T:
         """What `read` makes of a session's log as it stands.
@@ -148,18 +165,18 @@ class Log:
                 yield _verified(head, stretch, run)[::-1]
                 upto = run.records[0].record.first - 1
 
-    async def standing(self, head: Head) -> AsyncIterator[list[Event]]:
-        """Events newest first for readers who want few: the pages grow, and whole stretches that were retracted are
-        passed over unread.
+    async def standing(self, head: Head, first: int = SMALL_PAGE) -> AsyncIterator[list[Event]]:
+        """Events newest first for readers who want few: the pages grow from so many records on, and whole stretches
+        that were retracted are passed over unread.
         """
-        limit, gone = SMALL_PAGE, set[tuple[int, int]]()
+        limit, gone = min(max(first, SMALL_PAGE), PAGE), set[tuple[int, int]]()
         place = head.row.version
         for stretch in reversed(stretches(head)):
             place = min(place, stretch.upto)
             while place > stretch.after:
                 run = await self._newest(head, stretch, place, limit)
                 events = _verified(head, stretch, run)[::-1]
-                gone |= {(data.first, data.upto) for event in events if isinstance(data := event.data, Retracted)}
+                gone |= _retracted(events)
                 yield events
                 place = run.records[0].record.first - 1
                 while (last := next((first for first, upto in gone if first <= place <= upto), None)) is not None:
@@ -215,6 +232,12 @@ def _back_to_turn(run: Run, count: int, upto: int, gone: set[tuple[int, int]]) -
             before = run.records[index - 1].digest if index else run.before
             return Run(before, run.records[index:]), 0
     return run, count
+
+
+def _retracted(events: Iterable[Event]) -> set[tuple[int, int]]:
+    """The stretches that these events take out of the conversation."""
+    found = [event.data for event in events if event.kind == Retracted.kind]
+    return {(data.first, data.upto) for data in found if isinstance(data, Retracted)}
 
 
 def _is_gone(version: int, gone: set[tuple[int, int]]) -> bool:

@@ -197,7 +197,7 @@ def refuse_folder(path: str) -> None:
     if os.path.isdir(path):
         raise Invalid(f"{path} is a folder; give the path of a file in it", path=path)
     if not os.path.isdir(os.path.dirname(path)):
-        raise NotFound(f"the folder of {path} does not exist; create it first", path=path)
+        raise NotFound(f"the folder {os.path.dirname(path)} does not exist; create it first", path=path)
 
 
 OWN: Final = ("", "-wal", "-shm", ".master", ".keys")

@@ -8,7 +8,7 @@ from perdure.core.session.state import State
 from perdure.core.session.waking import Lookup, Scope, Tool, ToolSpec, degraded, rebind
 from perdure.core.session.woken import BoundTool, ToolOutcome, Uncallable
 from perdure.ports.waking import ToolRegistry
-from perdure.services.foreign import called, fault
+from perdure.services.foreign import called, fault, its_own_fault
 
 T = TypeVar("T")
 _EARLIER: Final = "it was not to be had then"
@@ -83,7 +83,9 @@ async def _answer(
 ) -> T | None:
     """What the registry answers, checked; None when it fails, or its answer does, and the trouble is noted."""
     try:
-        return checked(await called(getattr(registry, method), *given))
+        answer = await called(getattr(registry, method), *given)
+        with its_own_fault():
+            return checked(answer)
     except Exception as error:  # a registry is foreign code: what it raises means that it offers and allows nothing
         troubles.append(f"tool registry: {method}: {fault(error)}")
         return None

@@ -12,7 +12,7 @@ from perdure.core.session import vars as variables
 from perdure.core.session.ids import SessionId
 from perdure.core.session.turns import ToolAsked
 from perdure.ports.store import Commit
-from perdure.services.loading import Loaded
+from perdure.services.loading import Loaded, stale
 from perdure.services.sessions import RETRIES, Extra, Outcome, Sessions
 
 NO_OTHERS: Final[Mapping[SessionId, dict[str, Any]]] = MappingProxyType({})
@@ -29,7 +29,7 @@ class Recording:
         session: SessionId,
         command: do.Record,
         *,
-        expected: int | None,
+        expected: int | bytes | None,
         key: str | None,
         others: Mapping[SessionId, dict[str, Any]] = NO_OTHERS,
     ) -> Outcome:
@@ -50,8 +50,7 @@ class Recording:
             try:
                 return await self._sessions.handle(session, command, expected=expected, key=key, extra=carry)
             except VersionConflict:  # one of the others went on meanwhile, or this one did
-                found = (await self._sessions.loader.load(session)).state.version
-                if expected is not None and found != expected:
+                if stale(await self._sessions.loader.load(session), expected):
                     raise
         raise VersionConflict(f"the sessions changed along with {session} keep changing; try again", session=session)
 

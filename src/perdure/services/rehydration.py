@@ -32,7 +32,7 @@ from perdure.core.session.woken import Evidence, EvidenceOutcome
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Head
 from perdure.ports.waking import Answer, RetrievalCache, Retriever
-from perdure.services.foreign import Late, asked, called, fault
+from perdure.services.foreign import Late, asked, called, fault, its_own_fault
 from perdure.services.log import Log
 
 CACHED: Final = 1024
@@ -175,7 +175,9 @@ class Rehydration:
         self, key: bytes, name: str, wanted: Wanted, policy: WakePolicy, remarks: list[str]
     ) -> Found | None:
         try:
-            found = found_of(await called(self.cache.get, key), self._ambient.now())
+            answer = await called(self.cache.get, key)
+            with its_own_fault():
+                found = found_of(answer, self._ambient.now())
             if found is not None:
                 _must_be_storable(name, wanted, found, policy)
         except Exception as error:  # a cache is foreign code: one that fails has nothing

@@ -17,12 +17,14 @@ from perdure.services import manifests as files
 from perdure.services.copies import (
     SCRATCH,
     Copy,
+    Held,
     Reached,
     Stages,
     Wiring,
     check_level,
     clear,
     refuse_existing,
+    refuse_odd,
     unseen,
     verified,
 )
@@ -32,6 +34,7 @@ from perdure.services.signing import set_back
 from perdure.waiting import aside
 
 REPLACED: Final = ".replaced"
+VAULT_SUFFIX: Final = ".keys"
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +75,8 @@ class Restores:
         """
         check_level(verify)
         backup, target = files.absolute(backup), files.absolute(target)
+        if not files.is_server(target):
+            refuse_odd(self._wiring, target, target)
         candidates = files.found(backup)
         _refuse_foreign(candidates, backup, target)
         if dry_run:
@@ -89,7 +94,7 @@ class Restores:
             replaced = await aside(lambda: self._set_aside(target))
             await aside(lambda: _name(partial, target))
         signed = await set_back(self._wiring, target, manifest)
-        return _outcome(target, manifest, reached, *signed, replaced=replaced)
+        return self._outcome(target, target, manifest, reached, *signed, replaced=replaced)
 
     async def _into_server(
         self, backup: str, target: str, candidates: tuple[Manifest, ...], verify: str, stages: Stages
@@ -102,7 +107,8 @@ class Restores:
         taken = f"It is in {engine.place} now: drop the schema perdure there, and take another backup"
         copy = msgspec.structs.replace(_copy(backup, target, path=target, scratch=""), advice=taken)
         reached = await verified(self._wiring, verify, copy, facts, stages)
-        return _outcome(engine.place, manifest, reached, *await set_back(self._wiring, target, manifest))
+        signed = await set_back(self._wiring, target, manifest)
+        return self._outcome(target, engine.place, manifest, reached, *signed)
 
     async def _rehearsed(
         self, backup: str, target: str, candidates: tuple[Manifest, ...], overwrite: bool, verify: str, stages: Stages
@@ -122,7 +128,7 @@ class Restores:
                 ) from full
         said = f"when it was made it was verified: {manifest.verified}"
         shown = self._wiring.engine_of(target).place if files.is_server(target) else target
-        return _outcome(shown, manifest, reached, said, done=False)
+        return self._outcome(target, shown, manifest, reached, said, done=False)
 
     async def _tried(
         self, backup: str, target: str, manifest: Manifest, place: str, verify: str, stages: Stages
@@ -181,6 +187,39 @@ class Restores:
             sync_folder(target)
         return moved
 
+    def _outcome(
+        self,
+        target: str,
+        shown: str,
+        manifest: Manifest,
+        reached: Reached,
+        *said: str,
+        replaced: str | None = None,
+        done: bool = True,
+    ) -> Restored:
+        held = self._wiring.keys(target) if done and manifest.sealed else None
+        return Restored(
+            path=shown,
+            manifest=manifest,
+            verified=reached.verified,
+            replaced=replaced,
+            done=done,
+            remarks=(*said, *reached.remarks, *_needs(manifest, held), *self._shared(target, manifest)),
+            erased=reached.erased,
+            bereft=reached.bereft,
+        )
+
+    def _shared(self, target: str, manifest: Manifest) -> tuple[str, ...]:
+        """A remark when the vault lies beside another store, which then erases with this one."""
+        places = self._wiring.key_places(target) if manifest.sealed else ()
+        others = [path.removesuffix(VAULT_SUFFIX) for path in places if path.endswith(VAULT_SUFFIX)]
+        return tuple(
+            f"its vault serves {other} as well: what is erased in one is gone from both; for a copy beside it, give "
+            f"vault= a copy of its own (perdure keys backup FILE --store {other})"
+            for other in others
+            if os.path.isfile(other) and os.path.realpath(other) != os.path.realpath(target)
+        )
+
 
 def _copy(backup: str, target: str, *, path: str, scratch: str) -> Copy:
     """What is in a backup, lying at a path, to be proven with the keys of the store it becomes."""
@@ -191,26 +230,6 @@ def _copy(backup: str, target: str, *, path: str, scratch: str) -> Copy:
         named=f"the backup {backup}",
         since="after this backup",
         advice="Take another backup",
-    )
-
-
-def _outcome(
-    path: str,
-    manifest: Manifest,
-    reached: Reached,
-    *said: str,
-    replaced: str | None = None,
-    done: bool = True,
-) -> Restored:
-    return Restored(
-        path=path,
-        manifest=manifest,
-        verified=reached.verified,
-        replaced=replaced,
-        done=done,
-        remarks=(*said, *reached.remarks, *_needs(manifest)),
-        erased=reached.erased,
-        bereft=reached.bereft,
     )
 
 
@@ -256,8 +275,12 @@ def _fitting(candidates: tuple[Manifest, ...], backup: str, sha: str, size: int)
     )
 
 
-def _needs(manifest: Manifest) -> tuple[str, ...]:
-    """What a restored store needs besides."""
-    sealed = f"it is sealed: it opens with its vault and master key {', '.join(manifest.keys) or '(unknown)'}"
+def _needs(manifest: Manifest, held: Held | None) -> tuple[str, ...]:
+    """What a restored store needs besides; without its keys here, the manifest tells which they were."""
+    if held is not None:
+        keys = f"master key {', '.join(held.ids)}"
+    else:
+        keys = f"the master key of that: when it was backed up, {', '.join(manifest.keys) or 'unknown'}"
+    sealed = f"it is sealed: it opens with its vault and {keys}"
     cold = f"{manifest.cold} archived sessions are read from the cold storage they were archived to"
     return (*((sealed,) if manifest.sealed else ()), *((cold,) if manifest.cold else ()))

@@ -4,14 +4,13 @@ Commands on one session queue in this process; compare-and-set guards against ot
 it saw gets a conflict when it is stale; one who does not is decided again on what is there now.
 """
 
-from collections.abc import Callable, Sequence
-from hashlib import sha256
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import CallerError, ConflictError, Invalid, KeyInFlight, KeyReused, VersionConflict
-from perdure.core.session import budget, codec
+from perdure.core.errors import CallerError, ConflictError, KeyInFlight, KeyReused, VersionConflict
+from perdure.core.session import budget
 from perdure.core.session import commands as do
 from perdure.core.session import state as states
 from perdure.core.session.chain import BLIND_BYTES, genesis
@@ -20,23 +19,21 @@ from perdure.core.session.event import Draft, Event
 from perdure.core.session.ids import RANDOM_BYTES, SessionId, raw, text
 from perdure.core.session.origin import Timeouts
 from perdure.core.session.record import Record
-from perdure.core.session.shown import shown
 from perdure.core.session.state import State
 from perdure.core.session.timeouts import OFF, SECOND
-from perdure.core.session.values import check
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, write
-from perdure.core.tiers import DEFAULT_COSTS, choose
+from perdure.core.tiers import DEFAULT_COSTS, asked_anew, choose
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Snapshot, Store
 from perdure.projections.row import row_of, same_listing
 from perdure.services.accounts import moves_of
-from perdure.services.loading import CACHED_SESSIONS, Loaded, Loader, SnapshotPolicy, snapshot_of
+from perdure.services.keys import key_use
+from perdure.services.loading import CACHED_SESSIONS, Loaded, Loader, SnapshotPolicy, snapshot_of, stale
 from perdure.services.restoring import base_of
 from perdure.waiting import Forking, Lane, on_fork
 
 RETRIES: Final = 1000
 """How often a command without an expected version is decided anew before giving up; each time someone else won."""
-MAX_KEY: Final = 256
 
 
 FreshId = Callable[[int, bytes | None], bytes]
@@ -154,8 +151,7 @@ class Sessions:
         begun = prefix or NO_PREFIX
         loaded = Loaded(state=begun.state, digest=genesis(raw(fresh), begun.digest))
         criticality = None if command.config is None else command.config.criticality
-        if criticality is not None:
-            choose(criticality, {tier: DEFAULT_COSTS[tier] for tier in self.store.tiers})
+        self._must_offer(criticality)
         decided = decide(begun.state, command, Facts(at=self.ambient.now()))
         written = await self._write(fresh, loaded, decided, key)
         row = row_of(written.state, digest=written.digest, at=written.record.at, defaults=self.timeouts)
@@ -180,19 +176,24 @@ class Sessions:
             self.loader.remember(fresh, _after(loaded, written))
         return Outcome(session=fresh, first=written.record.first, version=written.state.version, events=written.events)
 
+    def _must_offer(self, criticality: str | None) -> None:
+        """`Invalid` when the store has no tier that is durable enough."""
+        if criticality is not None:
+            choose(criticality, {tier: DEFAULT_COSTS[tier] for tier in self.store.tiers})
+
     async def handle(
         self,
         session: SessionId,
         command: do.Command,
         *,
-        expected: int | None = None,
+        expected: int | bytes | None = None,
         key: str | None = None,
         extra: Callable[[Loaded], Any] | None = None,
     ) -> Outcome:
         """Decide the command on the session as it stands and make its events durable.
 
-        `VersionConflict` names the version found when `expected` is stale. With a key, a repeated call returns what
-        the first one did. `extra` is asked, once the state is known, for what the append shall carry besides.
+        `VersionConflict` names the version found when `expected`, a version or its digest, is stale. With a key, a
+        repeated call returns what the first one did. `extra` tells, once the state is known, what else to append.
         """
         use = self._key_use(session, key, command)
         if use is None:
@@ -204,34 +205,49 @@ class Sessions:
         try:
             self._in_flight.add(place)
             async with self.lane(session):
-                if (before := await self._repeated(use)) is not None:
-                    return before
-                try:
-                    return await self._attempt(session, command, expected, use, extra)
-                except (CallerError, ConflictError):  # another process may have done it in between: no refusal then
-                    if (before := await self._repeated(use)) is not None:
-                        return before
-                    raise
+                return await self._attempt_once(session, command, expected, use, extra)
         finally:
             self._in_flight.discard(place)
+
+    async def _attempt_once(
+        self,
+        session: SessionId,
+        command: do.Command,
+        expected: int | bytes | None,
+        use: KeyUse,
+        extra: Callable[[Loaded], Any] | None,
+    ) -> Outcome:
+        """The command under its key. An append looks for the key itself; here it is done where none comes of it."""
+        if extra is not None and (before := await self._repeated(use)) is not None:
+            return before
+        try:
+            outcome = await self._attempt(session, command, expected, use, extra)
+        except (CallerError, ConflictError):  # no refusal if it was done before
+            if (before := await self._repeated(use)) is not None:
+                return before
+            raise
+        if not outcome.events and not outcome.repeated and (before := await self._repeated(use)) is not None:
+            return before
+        return outcome
 
     async def _attempt(
         self,
         session: SessionId,
         command: do.Command,
-        expected: int | None,
+        expected: int | bytes | None,
         use: KeyUse | None,
         extra: Callable[[Loaded], Any] | None,
     ) -> Outcome:
         loaded = self.loader.recent(session) or await self.loader.load(session)
-        if expected is not None and loaded.state.version != expected:
+        if stale(loaded, expected):
             loaded = await self.loader.load(session)
         for _ in range(RETRIES):
-            if expected is not None and loaded.state.version != expected:
+            if stale(loaded, expected):
+                seen = expected.hex() if isinstance(expected, bytes) else expected
                 raise VersionConflict(
-                    f"session {session} is at version {loaded.state.version}, not {expected}; reload and decide again",
+                    f"session {session} is at version {loaded.state.version}, not {seen}; reload and decide again",
                     session=session,
-                    expected=expected,
+                    expected=seen,
                     found=loaded.state.version,
                 )
             try:
@@ -270,6 +286,9 @@ class Sessions:
             return Outcome(session=session, first=version + 1, version=version)
         more: Extra = await extra(loaded) if extra is not None else NOTHING
         written = await self._write(session, loaded, decided, use.key if use else None, at)
+        asks = asked_anew(loaded.state.config.criticality, written.state.config.criticality)
+        if asks is not None:
+            self._must_offer(written.state.config.criticality)
         unsaved = loaded.unsaved_bytes + written.size
         # A state folded before content was destroyed still holds it: the append that destroys must not cache that.
         save = not more.rewrites and self.loader.due(loaded, written.state.version, unsaved)
@@ -285,6 +304,7 @@ class Sessions:
             dropped_checkpoints=more.dropped_checkpoints,
             rewrites=more.rewrites,
             snapshot=snapshot_of(written.state) if save else None,
+            criticality=asks,
         )
         await self.store.append([commit, *more.others])
         self.loader.remember(session, _after(loaded, written, unsaved, saved=save))
@@ -342,14 +362,9 @@ class Sessions:
         return None if use is None else await self._repeated(use)
 
     def _key_use(self, session: SessionId | None, key: str | None, asked: do.Command | list[Any]) -> KeyUse | None:
-        if key is None:
-            return None
-        if type(key) is not str or not 0 < len(key) <= MAX_KEY:
-            raise Invalid(f"an idempotency key is a text of 1 to {MAX_KEY} characters, not {shown(key)}")
-        check(key)
         # The length tells where the tenant ends, so that no two pairs of names are one principal.
         principal = f"{len(self.identity.tenant)}:{self.identity.tenant}:{self.identity.actor}"
-        return KeyUse(principal=principal, session=session, key=key, fingerprint=fingerprint(asked))
+        return key_use(principal, session, key, asked)
 
     async def _repeated(self, use: KeyUse) -> Outcome | None:
         found = await self.store.remembered(use)
@@ -381,12 +396,3 @@ def _after(loaded: Loaded, written: Written, unsaved: int = 0, *, saved: bool = 
         unsaved_bytes=0 if saved else unsaved,
         base=base,
     )
-
-
-def fingerprint(command: do.Command | list[Any]) -> bytes:
-    """What a request is, for telling a repeated one from another under the same key."""
-    if isinstance(command, list):
-        return sha256(codec.encode(command)).digest()
-    kinds: Sequence[str] = [item.payload.kind for item in command.drafts] if isinstance(command, do.Append) else ()
-    body = codec.encode([type(command).__name__, *kinds])
-    return sha256(body + codec.encode_struct(command)).digest()

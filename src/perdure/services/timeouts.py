@@ -201,7 +201,7 @@ class Timekeeper:
         except _WHOLE_STORE:
             raise
         except Exception as error:  # hooks are the application's code, and a damaged session must not stop the others
-            words = scrub.mask(f"{type(error).__name__}: {error}")[:MAX_ERROR]
+            words = scrub.brief(f"{type(error).__name__}: {error}", MAX_ERROR)
             await self._leave(session, sweep, action, words, None)
 
     async def _act(self, session: SessionId, loaded: Loaded, action: Action, sweep: _Sweep) -> bool:

@@ -26,7 +26,7 @@ from perdure.core.session.woken import Check, Interrupted, Layers, SessionMemory
 from perdure.ports.waking import MemoryLayers, ToolRegistry
 from perdure.services.accounts import account_of
 from perdure.services.footing import Foundations, Ground
-from perdure.services.foreign import Late, asked, fault
+from perdure.services.foreign import Late, asked, fault, its_own_fault
 from perdure.services.lifecycle import Lifecycle
 from perdure.services.rebinding import held, rebound
 from perdure.services.rehydration import Rehydration
@@ -153,7 +153,9 @@ class Waking:
         for name in LOADED:
             try:
                 load = getattr(self.memory, name, None)
-                loaded[name] = () if load is None else layer_of(await asked(load, scope, seconds=policy.deadline))
+                answer = None if load is None else await asked(load, scope, seconds=policy.deadline)
+                with its_own_fault():
+                    loaded[name] = layer_of(answer)
             except Late:
                 failed[name] = f"there was no answer within {policy.deadline:g} seconds"
             except Exception as error:  # a provider is foreign code: whatever it raises is its failure

@@ -10,7 +10,7 @@ import binascii
 import hmac
 from hashlib import sha256
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -54,11 +54,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 
 def webhook(url: str, secret: str | bytes) -> Webhook:
     """A webhook from what the operator wrote down, or `Invalid`. A secret `whsec_…` is base64, any other is itself."""
-    try:
-        parts = urlsplit(url) if type(url) is str else None
-    except ValueError:
-        parts = None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+    if not _is_address(url):
         raise Invalid(f"a webhook is an http or https address without a user in it, not {shown(url)}")
     if isinstance(secret, str) and secret.startswith(PREFIX):
         try:
@@ -66,10 +62,25 @@ def webhook(url: str, secret: str | bytes) -> Webhook:
         except binascii.Error:
             raise Invalid(f"after {PREFIX} a secret is base64; copy it whole") from None
     else:
-        key = secret.encode() if isinstance(secret, str) else secret
+        try:
+            key = secret.encode() if isinstance(secret, str) else secret
+        except UnicodeEncodeError:
+            raise Invalid("a webhook's secret is UTF-8, or bytes; give it as bytes") from None
     if type(key) is not bytes or len(key) < LEAST_SECRET:
         raise Invalid(f"a webhook's secret has at least {LEAST_SECRET} bytes; make one from random bytes")
     return Webhook(url=url, secret=key)
+
+
+def _is_address(url: Any) -> bool:
+    """Whether it can be posted to: as it stands, not as a lenient reader would mend it."""
+    if type(url) is not str or not url.isprintable() or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:  # a port beyond the last one, or half an IPv6 address
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None and port != 0
 
 
 def signature(secret: bytes, delivery: str, timestamp: int, body: bytes) -> str:

@@ -6,6 +6,8 @@ there; they cannot seal it.
 """
 
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from threading import local
 from typing import Any, Final
 
@@ -16,7 +18,7 @@ from perdure.core.session import codec
 from perdure.core.session import record as records
 from perdure.core.session.record import Record
 from perdure.core.session.write import Checkpoint
-from perdure.ports.seal import CLEAR, Place, Seal
+from perdure.ports.seal import CLEAR, Expecting, Place, Seal
 from perdure.ports.store import Row, Snapshot
 
 if sys.version_info >= (3, 14):
@@ -109,7 +111,15 @@ class _Cached(msgspec.Struct, array_like=True, frozen=True):
     sha: bytes
 
 
+class _Labels(msgspec.Struct, frozen=True):
+    """Tags and metadata without anything that JSON has no words for."""
+
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+
+
 _encode = msgspec.msgpack.Encoder().encode
+_labels = msgspec.json.Decoder(_Labels).decode
 _card = msgspec.msgpack.Decoder(_Card).decode
 _kept = msgspec.msgpack.Decoder(_Kept).decode
 _label = msgspec.msgpack.Decoder(_Label).decode
@@ -191,6 +201,11 @@ class Packing:
         return replace(item, payload=kept.payload, payload_sha=kept.payload_sha, state_sha=kept.state_sha)
 
     # ── rows ──
+
+    def expect(self, places: Iterable[Place]) -> None:
+        """Content of these places is about to be read."""
+        if not self.clear and isinstance(self.seal, Expecting):
+            self.seal.expect([place for place in places if place.salt is not None])
 
     def keep_card(self, place: Place, row: Row) -> tuple[str, str, bytes | None]:
         """The columns of a row that hold content: title, tags and metadata in the clear, or all three sealed."""
@@ -313,6 +328,10 @@ def labels_from(text: str) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Tags and metadata from their column, or `Damaged`."""
     if text == "{}":
         return (), {}
+    if "$" not in text and "\\" not in text:  # no marker, no escape: it means what it says
+        with suppress(msgspec.MsgspecError, RecursionError):
+            plain = _labels(text)
+            return plain.tags, plain.metadata
     labels = mapping(text.encode())
     tags, metadata = labels.get("tags", []), labels.get("metadata", {})
     if type(tags) is not list or type(metadata) is not dict or any(type(tag) is not str for tag in tags):

@@ -1,8 +1,9 @@
 """Several stores as one: each session lives in the tier that its criticality and its cost choose.
 
 A session and its branches stay in one tier, since they share rows, and so do the blobs they point to; an append over
-several sessions is atomic only within a tier, and refused across two. Invariant: a position of the feed holds one
-position for each tier, so whoever reads on from one misses nothing and sees nothing twice, whichever tier it is in.
+several sessions is atomic only within a tier, and refused across two; and so is asking for more than its tier has.
+Invariant: a position of the feed holds one position for each tier, so whoever reads on from one misses nothing and sees
+nothing twice, whichever tier it is in.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from perdure.core.errors import BlobMissing, Invalid, Refused, StoreClosed
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId
 from perdure.core.session.write import Checkpoint
-from perdure.core.tiers import DEFAULT_COSTS, Cost, Tier, choose
+from perdure.core.tiers import DEFAULT_COSTS, Cost, Tier, choose, needed_by
 from perdure.ports.ambient import Ambient
 from perdure.ports.blobs import KeepsBlobs
 from perdure.ports.heads import Sealed
@@ -114,13 +115,33 @@ class TieredStore:
 
     async def _target(self, commit: Commit) -> Store:
         if not commit.creates:
-            return await self._at(commit.row.session)
+            return self._durable_enough(await self._at(commit.row.session), commit)
         existing = await self._home(commit.row.session)
         if existing is not None:
             return existing  # which refuses it: the id is taken
         if commit.segments:
-            return await self._at(commit.segments[0].source)
+            return self._durable_enough(await self._at(commit.segments[0].source), commit)
         return self._choose(commit.criticality)
+
+    def _durable_enough(self, store: Store, commit: Commit) -> Store:
+        """Where a session lives, or what it branches from; `Refused` when it asks for more than that tier has."""
+        wanted = commit.criticality
+        if wanted is None:
+            return store
+        needed = needed_by(wanted)
+        here, usual = (next(tier for tier, each in self._tiers.items() if each is at) for at in (store, self._usual()))
+        if here.rank >= needed.rank:
+            return store
+        advice = f"create one that is {wanted} from the start, and go on there"
+        if not commit.creates and usual.rank >= needed.rank:
+            advice = f"export it, erase it here and import it, which puts it into tier {usual.value}; then ask again"
+        raise Refused(
+            f"a {wanted} session needs tier {needed.value} or better, and session {commit.row.session} "
+            f"{'would share' if commit.creates else 'is in'} tier {here.value}, where it stays; {advice}",
+            session=commit.row.session,
+            tier=here.value,
+            needed=needed.value,
+        )
 
     # ── appending ──
 

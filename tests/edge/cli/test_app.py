@@ -155,6 +155,16 @@ def test_a_usage_error_points_to_the_help_and_is_json_when_asked(run: Run) -> No
     assert json.loads(result.stdout)["error"]["code"] == "usage"
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["sessions", "lst"], "list"), (["session", "list"], "sessions"), (["import", "langraph", "x.db"], "langgraph")],
+)
+def test_a_word_with_a_slip_is_told_what_was_probably_meant(run: Run, words: list[str], meant: str) -> None:
+    told = run(*words)
+    assert (told.exit_code, f"Did you mean {meant!r}?" in told.stderr) == (2, True)
+    assert "Did you mean" not in run("telepathy").stderr
+
+
 def test_json_after_a_double_dash_is_a_word_like_any_other(run: Run) -> None:
     result = run("sessions", "show", "--", "--json")
     assert result.exit_code == 3

@@ -1,6 +1,7 @@
 """`perdure blobs`: what goes in comes out, in files and in pipes, and what it says is true."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,12 @@ def test_a_file_goes_in_and_comes_out(run: Run, file: Path, tmp_path: Path) -> N
     out = tmp_path / "out.png"
     assert "307.2 kB" in run("blobs", "get", uri, "-o", str(out)).stdout
     assert out.read_bytes() == CONTENT
+
+
+def test_a_pipe_by_its_name_is_refused_instead_of_waited_for(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    result = run("blobs", "put", str(tmp_path / "pipe"))
+    assert (result.exit_code, "a pipe or a device" in result.stderr) == (2, True)
 
 
 def test_a_file_that_is_there_is_written_over_only_when_told_to(run: Run, file: Path, tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
 
 import perdure
 from perdure.edge.cli import importing
-from tests.edge.cli.conftest import Run
+from tests.adapters.test_langgraph import Point, Somewhere, at
+from tests.edge.cli.conftest import Run, Seeded
 
 LETTA = Path(__file__).parents[2] / "fixtures" / "letta" / "mira.af"
 
@@ -16,7 +19,7 @@ def test_an_import_says_what_it_brought_and_a_second_one_brings_nothing(run: Run
     store = str(tmp_path / "new.db")
     first = run("import", "letta", str(LETTA), "--store", store)
     assert first.exit_code == 0
-    assert first.stdout.startswith("imported 1 sessions with ")
+    assert first.stdout.startswith("imported 1 session with ")
     again = json.loads(run("import", "letta", str(LETTA), "--store", store, "--json").stdout)
     assert (again["sessions"], again["items"]) == (0, 0)
     assert again["skipped"]
@@ -36,6 +39,70 @@ def test_what_is_no_source_is_refused(run: Run, tmp_path: Path) -> None:
     wrong.write_text("{")
     assert run("import", "letta", str(wrong), "--store", str(tmp_path / "new.db")).exit_code == 2
     assert run("import", "telepathy", str(wrong), "--store", str(tmp_path / "new.db")).exit_code == 2
+
+
+@pytest.mark.parametrize("words", [("import", "letta"), ("sessions", "import")])
+def test_a_failed_import_leaves_no_new_store_and_no_keys(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    wrong = tmp_path / "wrong.af"
+    wrong.write_text("{")
+    there = sorted(tmp_path.iterdir())
+    told = run(*words, str(wrong), "--store", str(tmp_path / "new.db"))
+    assert (told.exit_code, "master key" in told.stderr) == (2, False)
+    assert sorted(tmp_path.iterdir()) == there
+
+
+def test_a_failed_import_into_a_store_that_was_there_leaves_it(run: Run, tmp_path: Path, seeded: Seeded) -> None:
+    wrong = tmp_path / "wrong.af"
+    wrong.write_text("{")
+    assert run("import", "letta", str(wrong)).exit_code == 2
+    with perdure.open(seeded.path) as db:
+        assert db.count() == 4
+
+
+def test_a_dry_run_leaves_nothing_beside_the_source(run: Run, tmp_path: Path) -> None:
+    source = points(tmp_path / "theirs")
+    before = sorted(source.parent.iterdir())
+    assert run("import", "langgraph", str(source), "--dry-run", "--store", str(tmp_path / "new.db")).exit_code == 5
+    assert sorted(source.parent.iterdir()) == before
+
+
+def test_a_thread_with_types_of_its_own_is_told_as_incomplete_until_they_are_allowed(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, store = points(tmp_path / "theirs"), str(tmp_path / "new.db")
+    first = run("import", "langgraph", str(source), "--store", store)
+    assert (first.exit_code, first.stdout.splitlines()[1:]) == (5, ["  points (incomplete)"])
+    assert "cannot be read: tests.adapters.test_langgraph.Point is not on the allowlist" in first.stderr
+    assert "1 session not imported whole" in first.stderr
+    assert "Blocked" not in caplog.text
+    again = run("import", "langgraph", str(source), "--store", store)
+    assert (again.exit_code, again.stdout.split()[1]) == (5, "0")
+    assert "there already" not in again.stderr
+    allowed = ("--allow", "tests.adapters.test_langgraph:Point")
+    told = run("import", "langgraph", str(source), "--store", store, *allowed, "--json")
+    assert (told.exit_code, json.loads(told.stdout)["incomplete"]) == (0, [])
+    last = run("import", "langgraph", str(source), "--store", store, *allowed)
+    assert (last.exit_code, "it is there already" in last.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "allow"), [("langgraph", "nowhere.at_all:Type"), ("langgraph", "json:loads"), ("letta", "a:B")]
+)
+def test_what_cannot_be_allowed_is_refused(run: Run, tmp_path: Path, kind: str, allow: str) -> None:
+    told = run("import", kind, str(LETTA), "--store", str(tmp_path / "new.db"), "--allow", allow)
+    assert (told.exit_code, allow.partition(":")[0] in told.stderr or "langgraph" in told.stderr) == (2, True)
+
+
+def points(folder: Path) -> Path:
+    """A file of LangGraph's with a thread whose later state holds a type of the application's."""
+    folder.mkdir()
+    path = folder / "checkpoints.sqlite"
+    graph = StateGraph(Somewhere)
+    graph.add_node("go", lambda state: {"place": Point(1)})
+    graph.add_edge(START, "go")
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        graph.compile(checkpointer=saver).invoke({"place": None}, at("points"))
+    return path
 
 
 def test_a_framework_that_is_not_installed_is_named_with_its_extra(

@@ -74,7 +74,7 @@ def test_no_match_is_said_in_words(run: Run) -> None:
 
 def test_the_document_of_a_session_has_these_keys(asked: Asked) -> None:
     assert sorted(asked("sessions", "list")["sessions"][0]) == sorted(
-        "session title owner phase version turns open_turn created_at active_at expires_at parent branch_kind "
+        "session name title owner phase version turns open_turn created_at active_at expires_at parent branch_kind "
         "branched_at account tags metadata schema_version digest".split()
     )
 
@@ -118,8 +118,29 @@ def test_show_tells_of_an_open_turn_and_of_money(run: Run, seeded: Seeded) -> No
     assert "not met: paid" in shown
 
 
-def test_latest_is_the_newest_session(asked: Asked, seeded: Seeded) -> None:
+def test_latest_is_the_session_that_was_active_last(asked: Asked, seeded: Seeded) -> None:
     assert asked("sessions", "show", "latest")["session"]["session"] == seeded.open
+    with perdure.open(seeded.path) as db:
+        db.session(seeded.trip).patch_vars(a=9)
+    assert asked("sessions", "show", "latest")["session"]["session"] == seeded.trip
+
+
+def test_a_session_is_found_and_shown_by_its_name(run: Run, asked: Asked, seeded: Seeded) -> None:
+    with perdure.open(seeded.path) as db:
+        bare = db.create(name="cafe").id  # also the beginning an id could have
+        titled = db.create("The Lisbon trip", name="lisbon").id
+        branch = db.session(titled).branch().id
+        assert (db.session(bare).info().title, db.session(titled).info().title) == ("cafe", "The Lisbon trip")
+    assert asked("sessions", "show", "cafe")["session"]["session"] == bare
+    found = asked("sessions", "show", "lisbon")["session"]
+    assert (found["session"], found["name"]) == (titled, "lisbon")
+    assert asked("sessions", "show", branch)["session"]["name"] is None
+    assert asked("sessions", "show", seeded.trip)["session"]["name"] is None
+    assert run("sessions", "history", "lisbon").exit_code == 0
+    assert "The Lisbon trip (lisbon)" in run("sessions", "list", env={"COLUMNS": "200"}).stdout
+    assert "name" in run("sessions", "show", "lisbon").stdout
+    missing = run("sessions", "history", "porto")
+    assert (missing.exit_code, "'porto'" in missing.stderr) == (3, True)
 
 
 def test_a_beginning_that_one_id_has_names_it(asked: Asked, seeded: Seeded) -> None:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 import perdure
 from perdure import events as ev
 from tests.edge.cli.conftest import Run, Seeded
@@ -85,6 +87,16 @@ def test_content_blocks_show_their_text_and_the_rest_as_json(run: Run, seeded: S
     shown = run("sessions", "history", seeded.trip).stdout
     assert "look\n" in shown
     assert '{"data":{"$bytes":"AA=="},"type":"image"}' in shown
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [([1, 2], "f() → [1,2]\n"), ([], "f() → []\n"), ([{"type": "text", "text": "two"}], "f() → two\n")],
+)
+def test_a_result_that_is_a_list_is_shown_as_one(result: object, shown: str, run: Run, seeded: Seeded) -> None:
+    with perdure.open(seeded.path) as db:
+        db.create(name="lists").record([ev.ToolAsked(call="c", name="f"), ev.ToolFinished(call="c", result=result)])
+    assert shown in run("sessions", "history", "lists").stdout
 
 
 def test_tail_once_shows_the_last_events_and_stops(run: Run, seeded: Seeded) -> None:

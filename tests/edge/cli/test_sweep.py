@@ -159,6 +159,7 @@ def test_sweeping_goes_on_until_it_is_stopped(store: str) -> None:
         assert process.stdout is not None
         lines = [json.loads(process.stdout.readline()) for _ in range(3)]
         process.send_signal(2)
-        process.communicate(timeout=30)
+        _, said = process.communicate(timeout=30)
     assert process.returncode == 130
+    assert said.startswith("sweeping every 0.05 seconds; stop it with Ctrl-C\n")
     assert [line["looked"] for line in lines] == [2, 0, 0]

@@ -14,9 +14,11 @@ Typed = tuple[str, bytes]
 
 
 class Said:
-    """An item of the conversation: `typed` if LangGraph wrote it, else `seen` once a checkpoint refers to it."""
+    """An item of the conversation: `typed` if LangGraph wrote it, else `seen` once a checkpoint refers to it. It is
+    `standing` until it is taken out; `gone` is the version at which others did that.
+    """
 
-    __slots__ = ("id", "payloads", "seen", "standing", "turn", "typed", "versions")
+    __slots__ = ("gone", "id", "payloads", "seen", "standing", "turn", "typed", "versions")
 
     def __init__(self, event: Event, payload: Spoken, native: dict[str, Any]) -> None:
         item = native.get("item") if native.get("by") == BY else None
@@ -28,6 +30,7 @@ class Said:
         self.payloads: list[Spoken] = [payload] if mine is None else []
         self.seen = mine is not None
         self.standing = True
+        self.gone = 0
 
     @property
     def first(self) -> int:
@@ -58,11 +61,10 @@ class Part:
 class Value:
     """What a channel held: nothing, a value in LangGraph's bytes, or a list.
 
-    `base` is the list whose first `keep` items it begins with; `parts` follow. `live` is what the list looked like
-    when it was stored, as long as the next one is likely to be compared with it.
+    `base` is the list whose first `keep` items it begins with; `parts` follow.
     """
 
-    __slots__ = ("base", "keep", "length", "live", "parts", "typed", "version", "weight")
+    __slots__ = ("base", "keep", "length", "parts", "typed", "version", "weight")
 
     def __init__(self, version: Any, typed: Typed | None = None) -> None:
         self.version = version
@@ -70,7 +72,6 @@ class Value:
         self.parts: list[Part] | None = None
         self.base: Value | None = None
         self.keep = self.length = self.weight = 0
-        self.live: Any = None
 
     @property
     def empty(self) -> bool:
@@ -106,6 +107,13 @@ class Value:
 def saids(ref: Ref | None) -> tuple[Said, ...]:
     """The items a message stands for."""
     return () if ref is None else ref if isinstance(ref, tuple) else (ref,)
+
+
+def stood(ref: Ref | None, at: int) -> Ref | None:
+    """What of a message others had not taken out at a version; None if nothing is left."""
+    if ref is None or isinstance(ref, Said):
+        return None if ref is None or 0 < ref.gone <= at else ref
+    return tuple(said for said in ref if not 0 < said.gone <= at) or None
 
 
 def weight(refs: Sequence[Ref | None]) -> int:

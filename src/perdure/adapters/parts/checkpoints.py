@@ -20,6 +20,7 @@ from perdure.events import (
     ToolFinished,
     TurnFinished,
     TurnStarted,
+    as_given,
 )
 
 CHECKPOINT: Final = "checkpoint"
@@ -27,19 +28,25 @@ WRITES: Final = "writes"
 KEPT: Final = "kept"
 GONE: Final = "gone"
 ROOT: Final = ""
+LEFT: Final = "LangGraph went on without it"
+DELETED: Final = "deleted by LangGraph"
+"""Why LangGraph takes items out of the conversation itself."""
 _ROLLED_BACK: Final = "turn_rolled_back"
 
 
 class Checkpoint:
-    """One checkpoint: its bytes, its parent, its channel values, and the events that hold it."""
+    """One checkpoint: its bytes, its parent, its channel values, and the events that hold it. An `older` one was filled
+    in after those that follow it.
+    """
 
-    __slots__ = ("events", "history", "id", "metadata", "ns", "parent", "typed", "values")
+    __slots__ = ("events", "history", "id", "metadata", "ns", "older", "parent", "typed", "values")
 
     def __init__(self, event: int, ns: str, data: dict[str, Any]) -> None:
         self.events = [event]
         self.ns = ns
         self.id: str = data["id"]
         self.parent: str | None = data.get("parent")
+        self.older: bool = data.get("older", False)
         self.typed: Typed = tuple(data["checkpoint"])
         self.metadata: Typed = tuple(data["metadata"])
         self.values: dict[str, Value] = {}
@@ -103,20 +110,21 @@ class Thread:
                 take = _NOTED.get(about)
                 if take is not None:
                     take(self, event.version, data)
-            case Retracted(first=first, upto=upto):
+            case Retracted(first=first, upto=upto, reason=reason):
                 for said in self.between(first, upto):
-                    self._withdraw(said)
+                    self._withdraw(said, 0 if reason in (LEFT, DELETED) else event.version)
             case Message() | ToolAsked() | ToolFinished() | TurnStarted() | TurnFinished():
                 self._hear(event)
             case _ if event.kind == _ROLLED_BACK:
                 for said in self.between(1, event.version):
                     if said.turn == event.turn and said.turn is not None:
-                        self._withdraw(said)
+                        self._withdraw(said, event.version)
 
     def _hear(self, event: Event) -> None:
         payload = spoken(event.data)
         if payload is None:
             return
+        payload = as_given(payload)
         native = payload.metadata.get("native")
         native = native if isinstance(native, dict) else {}
         if "piece" in native:
@@ -134,7 +142,8 @@ class Thread:
             self._fresh.append(said)
             self.tally += 1
 
-    def _withdraw(self, said: Said) -> None:
+    def _withdraw(self, said: Said, gone: int) -> None:
+        said.gone = said.gone or gone
         if said.standing:
             said.standing = False
             self.tally -= said.seen
@@ -145,6 +154,18 @@ class Thread:
             said.seen = True
             self.tally += said.standing
             self.unseen.pop(said.first, None)
+
+    def _unsee(self) -> None:
+        """What others said and the latest checkpoint does not have is to be seen again."""
+        tip = self.tips.get(ROOT)
+        lists = [value.refs() for value in tip.values.values() if value.parts is not None] if tip is not None else []
+        known = {said.first for refs in lists for ref in refs for said in saids(ref)}
+        for said in self.said.values():
+            if said.standing and said.typed is None and said.seen and said.first not in known:
+                said.seen = False
+                self.tally -= 1
+                self.unseen[said.first] = said
+        self.unseen = dict(sorted(self.unseen.items()))
 
     def between(self, first: int, last: int) -> list[Said]:
         """The items that begin within these versions."""
@@ -172,7 +193,8 @@ class Thread:
         if before is not None:
             made.events += before.events
         space[made.id] = made
-        if before is None or self.tips.get(ns) is before:
+        tip = self.tips.get(ns)
+        if tip is before or (before is None and not made.older):
             self.tips[ns] = made
 
     def _past(self, data: dict[str, Any]) -> dict[str, Past]:
@@ -208,7 +230,8 @@ class Thread:
             return next(fresh, None)
         if isinstance(item, int):
             return self.said.get(item)
-        span = tuple(self.between(item[0], item[1]))
+        heard = [said for said in self.between(item[0], item[1]) if said.typed is None]
+        span = tuple([said for said in heard if said.standing] or heard)
         for said in span:
             self._see(said)
         return span or None
@@ -228,8 +251,10 @@ class Thread:
             self._litter.update(write.event for write in self.writes.pop((ns, id), {}).values())
             if gone is not None and self.tips.get(ns) is gone:
                 del self.tips[ns]
-                for item in self.spaces[ns].values():
+                for item in sorted(self.spaces[ns].values(), key=lambda item: not item.older):
                     self.tips[ns] = item
+                if ns == ROOT:
+                    self._unsee()
 
     def _keep(self, event: int, data: dict[str, Any]) -> None:
         """Events that stand in for what was deleted are taken into account with their checkpoint."""
@@ -266,10 +291,10 @@ class Thread:
         lost = [said for said in self.said.values() if said.typed is not None and said.first not in wanted]
         return lost, self._litter.union(*(said.versions for said in lost))
 
-    def elsewhere(self) -> list[tuple[Said, ...]]:
-        """What was said elsewhere and no checkpoint knows of yet, grouped as messages."""
+    def elsewhere(self, upto: int) -> list[tuple[Said, ...]]:
+        """What was said elsewhere up to a version and the latest checkpoint does not have, grouped as messages."""
         groups: list[list[Said]] = []
-        for said in list(self.unseen.values()):
+        for said in [item for item in list(self.unseen.values()) if item.last <= upto]:
             if groups and joins([item for each in groups[-1] for item in each.payloads], said.payloads):
                 groups[-1].append(said)
             else:

@@ -5,96 +5,25 @@ of the conversation; the list refers to them. The conversation shown is that of 
 it does not have are retracted, and those of an abandoned line that it takes up again are recorded anew.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from copy import deepcopy
-from operator import attrgetter
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from langchain_core.messages import BaseMessage
 
 from perdure import errors
-from perdure.adapters.parts.channels import BY, Ref, Said, Value, saids
+from perdure.adapters.parts.channels import BY, Ref, Said, Value, saids, stood
 from perdure.adapters.parts.checkpoints import CHECKPOINT, GONE, KEPT, ROOT, Checkpoint, Past, Thread
 from perdure.adapters.parts.langchain import foreign_id, foreign_span, message_of, payloads_of
+from perdure.adapters.parts.snapshots import Codec, Snapshot
+from perdure.adapters.parts.sound import sound
 from perdure.events import Noted, Payload, native
 
-_SCALARS: Final = frozenset({str, int, bool, bytes, type(None)})
-_extra = attrgetter("__pydantic_extra__")
 _ROUTES: Final = ("branch:", "__")
 """How the names of channels begin that hold no state, only where a run goes next."""
 
 
-class Codec(Protocol):
-    """LangGraph's serializer, failing with typed errors."""
-
-    def dump(self, value: Any) -> tuple[str, bytes]:
-        """The value as LangGraph's bytes, with their type."""
-
-    def load(self, typed: tuple[str, bytes]) -> Any:
-        """The value of LangGraph's bytes."""
-
-
-class Snapshot:
-    """What the items of a list looked like when it was stored. Comparing serialises only items that are neither
-    messages nor scalars; an item that was changed in place is noticed.
-    """
-
-    __slots__ = ("_codec", "_faces", "_kinds")
-
-    def __init__(self, items: Sequence[Any], codec: Codec) -> None:
-        self._codec = codec
-        self._kinds: list[type] = list(map(type, items))
-        self._faces: list[Any] = [_apart(face) for face in self._look(items)]
-
-    def __len__(self) -> int:
-        return len(self._kinds)
-
-    def _look(self, items: Sequence[Any]) -> list[Any]:
-        if speaking(items) and not any(map(_extra, items)):  # the usual case, quickly
-            return [item.__dict__ for item in items]
-        return [self._face(item) for item in items]
-
-    def _face(self, item: Any) -> Any:
-        if isinstance(item, BaseMessage):
-            return {**item.__dict__, **(item.__pydantic_extra__ or {})}
-        return item if type(item) in _SCALARS else self._codec.dump(item)
-
-    def shared(self, items: Sequence[Any]) -> int:
-        """How many items at the beginning are the same."""
-        limit = min(len(items), len(self._kinds))
-        kinds = list(map(type, items[:limit]))
-        if kinds != self._kinds[:limit]:
-            limit = next(index for index, kind in enumerate(kinds) if kind is not self._kinds[index])
-        faces = self._look(items[:limit])
-        try:
-            if faces == self._faces[:limit]:
-                return limit
-            return next((index for index, face in enumerate(faces) if face != self._faces[index]), limit)
-        except ValueError:  # arrays within a message do not say whether they are equal
-            return 0
-
-    def followed(self, keep: int, items: Sequence[Any]) -> "Snapshot":
-        """The snapshot of a list that keeps so many items and goes on with these."""
-        made = Snapshot(items, self._codec)
-        made._kinds = self._kinds[:keep] + made._kinds
-        made._faces = self._faces[:keep] + made._faces
-        return made
-
-
-def _apart(face: Any) -> Any:
-    """A copy of what an item looks like that does not change with it."""
-    if type(face) is not dict:
-        return face
-    return {name: item if type(item) in _SCALARS else deepcopy(item) for name, item in face.items()}
-
-
-def speaking(items: Sequence[Any]) -> bool:
-    """Whether a list holds messages and nothing else."""
-    return all(issubclass(kind, BaseMessage) for kind in set(map(type, items)))
-
-
-def loaded(value: Value, codec: Codec) -> Any:
-    """The value itself. A message that was redacted is left out."""
+def loaded(value: Value, codec: Codec, at: int = 0) -> Any:
+    """The value itself. A message that was redacted is left out, and what others had taken back at a version."""
     if value.parts is None:
         return None if value.typed is None else codec.load(value.typed)
     found: list[Any] = []
@@ -102,7 +31,8 @@ def loaded(value: Value, codec: Codec) -> Any:
     for part, count in value.stretches():
         total += count
         if part.messages is not None:
-            found += [read(ref, codec) for ref in part.messages[:count] if ref is not None]
+            left = [stood(ref, at) for ref in part.messages[:count]]
+            found += [read(ref, codec) for ref in left if ref is not None]
         elif part.typed is not None:
             found += codec.load(part.typed)[:count]
     if total != value.length:
@@ -122,35 +52,47 @@ def read(ref: Ref, codec: Codec) -> BaseMessage:
     return message_of([item for said in group for item in said.payloads], foreign_id(first.first, group[-1].last))
 
 
+def carrier(channels: Sequence[str], checkpoint: Checkpoint | None) -> str | None:
+    """The channel whose list is told what was said elsewhere since a checkpoint."""
+    if checkpoint is None:
+        return channels[0] if channels else None
+    lists = {name for name, value in checkpoint.values.items() if value.parts is not None}
+    return next((name for name in channels if name in lists), None)
+
+
 class Plan:
     """What a put writes: ranges to retract first, then payloads; and what to remember of each list afterwards."""
 
     def __init__(self) -> None:
         self.retract: list[tuple[int, int]] = []
         self.payloads: list[Payload] = []
-        self.lists: dict[str, tuple[Value | None, int, list[Any]]] = {}
-
-    def lives(self, codec: Codec) -> dict[str, Snapshot]:
-        """What the lists look like now."""
-        found: dict[str, Snapshot] = {}
-        for channel, (base, keep, added) in self.lists.items():
-            live = base.live if base is not None and keep else None
-            found[channel] = Snapshot(added, codec) if live is None else live.followed(keep, added)
-        return found
+        self.lives: dict[str, Snapshot] = {}
 
 
 class Planning:
-    """Works out one put."""
+    """Works out one put. `seen` is the version at which whoever puts read the parent as the latest, if they did."""
 
-    def __init__(self, thread: Thread, codec: Codec, channels: Collection[str], ns: str, parent: str | None) -> None:
+    def __init__(
+        self,
+        thread: Thread,
+        codec: Codec,
+        channels: Sequence[str],
+        parent: Checkpoint | None,
+        lives: Mapping[str, Snapshot],
+        seen: int = 0,
+    ) -> None:
         self.thread = thread
         self.codec = codec
-        self.ns = ns
-        self.parent = thread.spaces.get(ns, {}).get(parent) if parent is not None else None
-        self.speaks = frozenset(channels) if ns == ROOT else frozenset()
+        self.parent = parent
+        self.speaks = frozenset(channels)
         self.plan = Plan()
+        self._onward = thread.tips.get(ROOT) is parent
+        self._seen = seen if self._onward else 0
+        self._carrier = carrier(channels, parent) if self._seen else None
+        self._lives = dict(lives)
         self.wanted: dict[int, Said] = {}
         self._compared: dict[str, int] = {}
+        self._held: set[int] = set()
 
     def put(
         self, record: dict[str, Any], versions: dict[str, Any], new: dict[str, Any], values: dict[str, Any]
@@ -170,25 +112,31 @@ class Planning:
             }
         found = {channel: self._value(channel, version, values, again) for channel, version in stored.items()}
         if again:
-            self.plan.retract = self._surplus()
+            kept = [before[channel].refs() for channel in self.speaks - stored.keys() if channel in before]
+            self.wanted |= {said.first: said for refs in kept for ref in refs for said in saids(ref)}
+            self.plan.retract = self._surplus(self._carrier in stored)
         self.plan.payloads.append(Noted(by=BY, about=CHECKPOINT, data=record | {"values": found}))
+        self.plan.lives = {channel: live for channel, live in self._lives.items() if channel in versions}
         return self.plan
 
     def _value(self, channel: str, version: Any, values: dict[str, Any], again: bool) -> dict[str, Any]:
-        if channel not in values:
-            return {"v": version}
-        value = values[channel]
+        value = values.get(channel)
         if type(value) is not list:
+            self._lives.pop(channel, None)
+            if channel not in values:
+                return {"v": version}
             kind, data = self.codec.dump(value)
             return {"v": version, "type": kind, "data": data}
         base, keep = self._shared(channel, value)
-        if channel in self.speaks and speaking(value):
+        live = self._lives.pop(channel, None) if keep else None
+        live = Snapshot(value, self.codec) if live is None else live.followed(keep, value)
+        self._lives[channel] = live
+        if channel in self.speaks and live.speaks:
             keep, refs = self._rearranged(base, keep, value) if again else (keep, self._added(value[keep:]))
             parts: list[dict[str, Any]] = [{"messages": refs}] if refs else []
         else:
             kind, data = self.codec.dump(value[keep:])
             parts = [{"n": len(value) - keep, "type": kind, "data": data}] if len(value) > keep else []
-        self.plan.lists[channel] = (base, keep, value[keep:])
         return {"v": version, "parts": parts} | ({"keep": keep} if keep else {})
 
     def _shared(self, channel: str, value: list[Any]) -> tuple[Value | None, int]:
@@ -196,13 +144,14 @@ class Planning:
         base = self.parent.values.get(channel) if self.parent is not None else None
         if base is None or base.parts is None:
             return None, 0
-        if base.live is None:
-            whole = loaded(base, self.codec)
-            if len(whole) != base.length:  # something was redacted: it is not what it was
-                return base, 0
-            base.live = Snapshot(whole, self.codec)
         if channel not in self._compared:
-            self._compared[channel] = base.live.shared(value)
+            live = self._lives.get(channel)
+            if live is None or len(live) != base.length:
+                whole = loaded(base, self.codec)
+                if len(whole) != base.length:  # something was redacted: it is not what it was
+                    return base, 0
+                live = self._lives[channel] = Snapshot(whole, self.codec)
+            self._compared[channel] = live.shared(value)
         return base, self._compared[channel]
 
     # ── the conversation ──
@@ -216,6 +165,8 @@ class Planning:
             return True
         lists = [value for channel, value in (tip.values if tip else {}).items() if channel in self.speaks]
         if sum(value.weight for value in lists) != self.thread.tally:
+            return True
+        if self._carrier is not None and any(said.last <= self._seen for said in list(self.thread.unseen.values())):
             return True
         for channel in self.speaks & stored.keys():
             held = tip.values.get(channel) if tip else None
@@ -233,31 +184,42 @@ class Planning:
     def _recorded(self, message: BaseMessage) -> int:
         kind, data = self.codec.dump(message)
         item = {"type": kind, "data": data} | ({"id": str(message.id)} if message.id else {})
+        with sound(f"the id of a message, {message.id!a}"):
+            str(message.id).encode()
         self.plan.payloads += native(BY, item, payloads_of(message))
         return 0
 
     def _foreign(self, message: BaseMessage) -> list[int] | None:
         span = foreign_span(message.id)
-        group = tuple(self.thread.between(*span)) if span is not None else ()
-        if not group or any(not said.standing or said.typed is not None for said in group):
-            return None
-        same = Snapshot([read(group, self.codec)], self.codec).shared([message])
+        heard = self.thread.between(*span) if span is not None else ()
+        group = tuple(said for said in heard if said.typed is None and (said.standing or self._late(said)))
+        same = group and Snapshot([read(group, self.codec)], self.codec).shared([message])
         return [group[0].first, group[-1].last] if same else None
+
+    def _late(self, said: Said) -> bool:
+        """Whether others took an item back when whoever puts had read it: it is referred to, and does not come back."""
+        if self._seen:
+            return said.last <= self._seen < said.gone
+        return self._onward and said.gone > 0 and said.first in self._held
 
     def _rearranged(self, base: Value | None, keep: int, value: list[Any]) -> tuple[int, list[Any]]:
         """As `_added`, for a list that is no mere continuation of what is shown: items that stand in the right order
-        stay, the rest is recorded anew.
+        stay, as do those that others took back meanwhile; the rest is recorded anew.
         """
-        held = base.refs()[:keep] if base is not None else []
-        known = {said.id: said for said in self.thread.said.values() if said.id is not None and said.standing}
+        held = base.refs() if base is not None else []
+        self._held = {said.first for ref in held for said in saids(ref)}
+        items = self.thread.said.values()
+        known = {said.id: said for said in items if said.id is not None and (said.standing or self._late(said))}
         refs: list[Any] = []
         last, broken = 0, False
         for index, message in enumerate(value):
             group = saids(held[index] if index < keep else self._known(message, known))
-            if not broken and group and all(said.standing for said in group) and group[0].first > last:
-                last = group[-1].last
-                self.wanted |= {said.first: said for said in group}
-                refs.append([group[0].first, last] if group[0].typed is None else group[0].first)
+            stays = [said for said in group if said.standing]
+            fits = not stays or (not broken and stays[0].first > last)
+            if group and fits and all(said.standing or self._late(said) for said in group):
+                last = stays[-1].last if stays else last
+                self.wanted |= {said.first: said for said in stays}
+                refs.append([group[0].first, group[-1].last] if group[0].typed is None else group[0].first)
             else:
                 keep, broken = min(keep, index), True
                 refs.append(self._recorded(message))
@@ -272,9 +234,10 @@ class Planning:
         same = found is not None and Snapshot([read(found, self.codec)], self.codec).shared([message])
         return found if same else None
 
-    def _surplus(self) -> list[tuple[int, int]]:
-        """The stretches of the conversation that this checkpoint does not have."""
-        return ranges(self.thread, lambda said: said.seen and said.first not in self.wanted)
+    def _surplus(self, told: bool) -> list[tuple[int, int]]:
+        """The stretches of the conversation that this checkpoint does not have, though it was `told` of them."""
+        upto = self._seen if told else 0
+        return ranges(self.thread, lambda said: (said.seen or said.last <= upto) and said.first not in self.wanted)
 
 
 def ranges(thread: Thread, leaves: Callable[[Said], bool]) -> list[tuple[int, int]]:

@@ -25,13 +25,19 @@ KEPT = 256
 
 
 class _Followed(Generic[V]):
-    __slots__ = ("born", "lock", "version", "view")
+    __slots__ = ("born", "digest", "lock", "version", "view")
 
     def __init__(self, view: V, born: int) -> None:
         self.view = view
         self.born = born
         self.version = 0
+        self.digest = b""
         self.lock = Lock()
+
+    def fold(self, events: Sequence[Event]) -> None:
+        """Take in the next events; only for who holds the lock."""
+        self.view.fold(events)
+        self.version, self.digest = events[-1].version, events[-1].digest
 
 
 class Following(Generic[V]):
@@ -69,8 +75,18 @@ class Following(Generic[V]):
                 seen = followed.version
             with followed.lock:
                 if followed.version == seen and events:
-                    followed.view.fold(events)
-                    followed.version = events[-1].version
+                    followed.fold(events)
+
+    def recent(self, session: str) -> tuple[V, int, bytes] | None:
+        """The view as it was last seen, its version and the digest there, without asking the store: for those who write
+        upon that digest and so are told when it is stale.
+        """
+        with self._lock:
+            followed = self._known.get(session)
+        if followed is None:
+            return None
+        with followed.lock:
+            return followed.view, followed.version, followed.digest
 
     def take(self, session: str, events: Sequence[Event]) -> None:
         """Fold what the caller has just written, if nothing is missing before it: it need not be read again."""
@@ -80,8 +96,7 @@ class Following(Generic[V]):
             return
         with followed.lock:
             if followed.version == events[0].version - 1:
-                followed.view.fold(events)
-                followed.version = events[-1].version
+                followed.fold(events)
 
     def standing(self, session: str, born: int, version: int) -> V | None:
         """The view of a session, for those who know where it stands; None when the view is not there yet."""

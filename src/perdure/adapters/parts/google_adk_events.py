@@ -11,11 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from typing import Any, Final
 
+import msgspec
 from google.adk.events.event import Event as AdkEvent
 from google.adk.sessions.state import State
 from google.genai import types
 from pydantic_core import to_jsonable_python
 
+from perdure.adapters.parts.pairing import INTERRUPTED, Step, left_open
+from perdure.adapters.parts.sound import sound
 from perdure.events import (
     Draft,
     Event,
@@ -46,7 +49,8 @@ Document = dict[str, Any]
 
 def spelled(event: AdkEvent) -> str:
     """An event as it is kept: JSON, by the names of the fields, without what is not set."""
-    return event.model_dump_json(exclude_none=True, by_alias=False)
+    with sound(f"event {event.id}"):
+        return event.model_dump_json(exclude_none=True, by_alias=False)
 
 
 def drafts(event: AdkEvent, text: str) -> list[Draft]:
@@ -147,12 +151,40 @@ def _noted(data: Payload) -> str | None:
 
 def _items(items: Sequence[Item]) -> Iterator[tuple[int, AdkEvent]]:
     names: dict[str, str] = {}
-    for item in items:
+    lacking = _interrupted(items)
+    for place, item in enumerate((*items, None)):
+        for asked, call in lacking.get(place, ()):
+            yield items[place - 1].first, _answered(asked, call, names)
+        if item is None:
+            return
         names.update((payload.call, payload.name) for payload in item.payloads if isinstance(payload, ToolAsked))
         if item.by == BY and type(item.native) is str:
             yield item.first, AdkEvent.model_validate_json(item.native)
         else:
             yield item.first, _translated(item, names)
+
+
+def _interrupted(items: Sequence[Item]) -> dict[int, list[tuple[Item, str]]]:
+    """The calls without a result, by the place that a result would have, each with the item that made it."""
+    steps = [
+        Step(
+            [payload.call for payload in item.payloads if isinstance(payload, ToolAsked)],
+            [payload.call for payload in item.payloads if isinstance(payload, ToolFinished)],
+            item.by == BY,
+        )
+        for item in items
+    ]
+    found: dict[int, list[tuple[Item, str]]] = {}
+    for lack in left_open(steps):
+        found.setdefault(lack.place, []).append((items[lack.step], lack.call))
+    return found
+
+
+def _answered(asked: Item, call: str, names: dict[str, str]) -> AdkEvent:
+    """What stands for the result of a call that has none."""
+    result = ToolFinished(call=call, error=INTERRUPTED)
+    made = _translated(msgspec.structs.replace(asked, payloads=(result,)), names)
+    return made.model_copy(update={"id": f"{made.id}-{call}"})
 
 
 def _translated(item: Item, names: dict[str, str]) -> AdkEvent:
@@ -234,7 +266,8 @@ def scopes(state: Document) -> tuple[Document, Document, Document]:
             user[key.removeprefix(State.USER_PREFIX)] = value
         elif not key.startswith(State.TEMP_PREFIX):
             own[key] = value
-    return (jsonable(own), jsonable(app), jsonable(user)) if state else (own, app, user)
+    with sound("a key of the state"):
+        return (jsonable(own), jsonable(app), jsonable(user)) if state else (own, app, user)
 
 
 def kept(fields: Document) -> Document:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
+from perdure.adapters.parts.pairing import INTERRUPTED, Step, with_results
+from perdure.adapters.parts.texts import all_text, one_text
 from perdure.events import Message, Spoken, ToolAsked, ToolFinished
 
 _ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "function": "tool", "tool": "tool"}
@@ -64,7 +66,7 @@ def _content(content: Any, *, calls: bool = False) -> Any:
     if not isinstance(content, list):
         return plain(content)
     blocks = [{"type": "text", "text": item} if isinstance(item, str) else _block(item) for item in content]
-    return [plain(block) for block in blocks if not (calls and block.get("type") == "tool_use")]
+    return one_text([plain(block) for block in blocks if not (calls and block.get("type") == "tool_use")])
 
 
 def _block(block: dict[str, Any]) -> dict[str, Any]:
@@ -97,6 +99,24 @@ def plain(value: Any) -> Any:
 
 
 # ── to LangChain ──
+
+
+def going_on(own: Sequence[BaseMessage], others: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The messages of a list and those said elsewhere since, with a result for each call that was interrupted."""
+    messages = [*own, *others]
+    steps = [
+        Step(
+            [str(call["id"]) for call in message.tool_calls] if isinstance(message, AIMessage) else (),
+            [message.tool_call_id] if isinstance(message, ToolMessage) else (),
+            own=place < len(own),
+        )
+        for place, message in enumerate(messages)
+    ]
+    return with_results(messages, steps, _interrupted)
+
+
+def _interrupted(call: str) -> BaseMessage:
+    return ToolMessage(INTERRUPTED, tool_call_id=call, status="error", id=f"interrupted-{call}")
 
 
 def message_of(payloads: Sequence[Spoken], id: str) -> BaseMessage:
@@ -163,7 +183,7 @@ def _apart(content: Any) -> tuple[Any, list[dict[str, Any]]]:
 
 
 def _joined(said: list[Any]) -> Any:
-    said = [words for words in said if words]
+    said = [all_text(words) for words in said if words]
     if all(isinstance(words, str) for words in said):
         return "\n".join(said)
     blocks: list[Any] = []
@@ -173,6 +193,7 @@ def _joined(said: list[Any]) -> Any:
 
 
 def _spoken(content: Any) -> Any:
+    content = all_text(content)
     if not isinstance(content, list):
         return _told(content)
     return [_shown(item) if isinstance(item, dict) else _told(item) for item in content]

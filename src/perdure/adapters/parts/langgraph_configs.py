@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Self
 
@@ -34,14 +35,15 @@ logging.getLogger(JsonPlusSerializer.__module__).addFilter(_not_ours)
 
 
 class Told(str):
-    """A checkpoint's id as this saver told it. `latest` says that the latest was asked for: who goes on from it
-    means to go on from the latest. From any other id a new line may begin.
+    """A checkpoint's id as this saver told it. `latest` is the version of the log at which it was told as the latest,
+    with the conversation up to there: who goes on from it means to go on from the latest. From any other id a new line
+    may begin.
     """
 
     __slots__ = ("latest",)
-    latest: bool
+    latest: int
 
-    def __new__(cls, id: str, latest: bool = False) -> Self:
+    def __new__(cls, id: str, latest: int = 0) -> Self:
         """The id, and how it was asked for."""
         made = super().__new__(cls, id)
         made.latest = latest
@@ -112,6 +114,16 @@ class Place:
         self.thread = str(asked["thread_id"])
         self.ns = str(asked.get("checkpoint_ns") or ROOT)
         self.id: str | None = asked.get("checkpoint_id") or None
+
+    def record(self, parent: str | None, checkpoint: Mapping[str, Any], metadata: Any, codec: Bytes) -> dict[str, Any]:
+        """What is noted of a checkpoint put here, besides its channel values."""
+        rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+        record: dict[str, Any] = {
+            "id": str(checkpoint["id"]),
+            "checkpoint": list(codec.dump(rest)),
+            "metadata": list(codec.dump(metadata)),
+        }
+        return record | ({"ns": self.ns} if self.ns else {}) | ({} if parent is None else {"parent": parent})
 
     def config(self, id: str | None) -> RunnableConfig:
         """The config of a checkpoint here."""

@@ -7,9 +7,11 @@ import msgspec
 
 from perdure import AsyncPerdure, AsyncSession, errors
 from perdure.adapters.parts.channels import BY
-from perdure.adapters.parts.checkpoints import CHECKPOINT, KEPT, WRITES, Checkpoint, Thread, spoken
-from perdure.adapters.parts.deltas import Codec, farewell, ranges, remembered, spelled
+from perdure.adapters.parts.checkpoints import CHECKPOINT, DELETED, KEPT, LEFT, WRITES, Checkpoint, Thread, spoken
+from perdure.adapters.parts.deltas import farewell, ranges, remembered, spelled
 from perdure.adapters.parts.following import Following
+from perdure.adapters.parts.making import made
+from perdure.adapters.parts.snapshots import Codec
 from perdure.events import Noted, Payload
 
 TAG: Final = "langgraph"
@@ -43,6 +45,16 @@ class Upkeep:
             if cursor is None:
                 return
 
+    async def seen(self, session: AsyncSession, thread: str, *, fresh: bool) -> tuple[Thread, int, int | bytes]:
+        """As `opened`, and what to write upon: with a digest instead of a version, the view is as it was last seen, and
+        whoever writes upon it is told when it is stale.
+        """
+        recent = None if fresh else self._following.recent(session.id)
+        if recent is not None and recent[0].spaces:
+            return recent
+        view, version = await self.opened(session, thread)
+        return view, version, version
+
     async def opened(self, session: AsyncSession, thread: str) -> tuple[Thread, int]:
         """The view of a thread and its version; the session is made if it is not there."""
         while True:
@@ -62,10 +74,7 @@ class Upkeep:
 
     async def made(self, thread: str) -> None:
         """Make the session of a thread, unless somebody was first."""
-        try:
-            await self._db.create(thread, name=thread, tags=[TAG])
-        except errors.AlreadyExists:
-            pass
+        await made(self._db, thread, tags=[TAG])
 
     async def erase(self, thread: str) -> None:
         """Erase the session of a thread, if it is there."""
@@ -121,11 +130,11 @@ class Upkeep:
         leaving = {said.first for said in lost}
         try:
             for first, upto in ranges(view, lambda said: said.first in leaving):
-                version = await session.retract(first, upto, reason="deleted by LangGraph", expected=version)
+                version = await session.retract(first, upto, reason=DELETED, expected=version)
         except errors.VersionConflict:
             return False
         if events:
-            await session.redact(sorted(events), reason="deleted by LangGraph")
+            await session.redact(sorted(events), reason=DELETED)
         return True
 
     # ── copying ──
@@ -133,7 +142,7 @@ class Upkeep:
     async def copy(self, source: str, target: str) -> None:
         """Copy checkpoints, writes and conversation to a thread that has none."""
         found = await self._following.at(self._db.named(source))
-        if found is None or not any(found[0].spaces.values()):
+        if found is None or not (found[0].said or any(found[0].spaces.values())):
             return
         session = self._db.named(target)
         copy, _ = await self.opened(session, target)
@@ -161,9 +170,12 @@ class Upkeep:
         copy = await self._following.present(target)
         made = [version for said in (copy.said.values() if copy is not None else ()) for version in said.versions]
         moved: dict[int, int] = dict(zip([version for said in items for version in said.versions], made, strict=True))
-        silent = {moved[said.first] for said in items if not said.standing}
+        left = {moved[said.first] for said in items if not said.standing and not said.gone}
+        silent = left | {moved[said.first] for said in items if said.gone}
         if copy is not None:
-            for first, upto in ranges(copy, lambda said: said.first in silent):
+            for first, upto in ranges(copy, lambda said: said.first in left):
+                await target.retract(first, upto, reason=LEFT)
+            for first, upto in ranges(copy, lambda said: said.first in silent - left):
                 await target.retract(first, upto, reason="so in the thread it was copied from")
         return moved
 
@@ -175,7 +187,7 @@ def _copied(view: Thread, moved: dict[int, int], name: str) -> Iterator[Payload]
         parent = view.find(item.ns, item.parent) if item.parent is not None else None
         place = {"id": item.id} | ({"ns": item.ns} if item.ns else {})
         data: dict[str, Any] = place | {"checkpoint": list(item.typed), "metadata": list(item.metadata)}
-        data |= {"parent": item.parent} if item.parent is not None else {}
+        data |= ({"parent": item.parent} if item.parent is not None else {}) | ({"older": True} if item.older else {})
         values = {"values": spelled(item, parent, moved)}
         past = remembered(item.history, moved)
         if past:

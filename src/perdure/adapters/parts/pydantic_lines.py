@@ -6,13 +6,14 @@ what is shown and shows the rest of the new one again, by reference; the entries
 written. What others take out of the conversation is in no line any more.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Self
 
 import msgspec
-from pydantic_ai.conversation_store import ConversationEntry
+from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 
 from perdure.adapters.parts import pydantic_messages as messages
+from perdure.adapters.parts.pairing import Step, left_open
 from perdure.events import (
     Event,
     Message,
@@ -24,6 +25,7 @@ from perdure.events import (
     ToolFinished,
     TurnFinished,
     TurnStarted,
+    as_given,
     native,
 )
 
@@ -32,6 +34,7 @@ RECORD: Final = "record"
 MOVED: Final = "moved"
 ASIDE: Final = "entry"
 NOW: Final = 2**63
+DAY: Final = 86_400_000_000
 NEAR: Final = 64
 """How many entries before the wanted ones are read to find out which tool a result came from."""
 _CHANGES: Final = frozenset({Redacted.kind, "turn_rolled_back", "created"})
@@ -99,6 +102,17 @@ class Reading:
         self._again: set[str] = set()
         self._pieces: list[Event] = []
         self._moved: int | None = None
+        self._steps: list[tuple[dict[str, int], Step]] = []
+
+    def left_open(self) -> list[tuple[str, int]]:
+        """The calls that lack a result in what was read, each with its version."""
+        steps = self._steps[::-1]
+        return [(lack.call, steps[lack.step][0][lack.call]) for lack in left_open([step for _, step in steps])]
+
+    def _step(self, events: list[Event], own: bool) -> None:
+        payloads = [(event.version, payload) for event in events if (payload := spoken(event)) is not None]
+        asked: dict[str, int] = {call: version for version, payload in payloads for call, _ in _asked(payload)}
+        self._steps.append((asked, Step(asked, messages.results([payload for _, payload in payloads]), own)))
 
     def units(self, event: Event) -> Iterator[Unit]:
         """The units that begin with an event."""
@@ -169,6 +183,8 @@ class Reading:
             return
         pieces, self._pieces = self._pieces[::-1], []
         gone = self._is_gone(event)
+        if not gone:
+            self._step([event, *pieces], mark.get("by") == BY)
         if mark.get("by") != BY:
             yield from self._foreign([event, *_fitting(pieces, mark.get("by"))], gone)
             return
@@ -270,9 +286,9 @@ def spoken(event: Event) -> Spoken | None:
     """What was said or done by an event, if anything was."""
     match event.data:
         case Message() as message:
-            return message if message.role else None
+            return as_given(message) if message.role else None
         case ToolAsked() | ToolFinished() as payload:
-            return payload if payload.call else None
+            return as_given(payload) if payload.call else None
         case TurnStarted(content=content) as start if content is not None:
             return Message(role=start.role or "user", content=content)
         case TurnFinished(content=content) if content is not None:
@@ -335,6 +351,11 @@ def made_at(entry: str) -> int | None:
         return int(plain[:12], 16) * 1000
     except ValueError:
         return None
+
+
+def enough(found: Sequence[ConversationRecord], limit: int, active_at: int) -> bool:
+    """Whether sessions that were last active before a moment cannot be among the newest."""
+    return len(found) >= limit and messages.time_of(active_at + DAY) < found[limit - 1].updated_at
 
 
 # ── what is written ──

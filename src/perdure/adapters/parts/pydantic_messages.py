@@ -6,7 +6,8 @@ everybody else. All of it is pure: nothing here reads or writes.
 
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -29,6 +30,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from perdure.adapters.parts import pairing
+from perdure.adapters.parts.sound import sound
+from perdure.adapters.parts.texts import all_text, one_text
 from perdure.events import Message, Spoken, ToolAsked, ToolFinished
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,7 +42,8 @@ _LARGEST: Final = 2**63
 
 def as_text(message: ModelMessage) -> str:
     """A message word for word."""
-    return ModelMessagesTypeAdapter.dump_json([message]).decode()[1:-1]
+    with sound(f"a {message.kind} of the conversation"):
+        return ModelMessagesTypeAdapter.dump_json([message]).decode()[1:-1]
 
 
 def as_messages(texts: Iterable[str]) -> list[ModelMessage]:
@@ -118,7 +123,8 @@ def _blocks(content: Any) -> Any:
     """What a user said: a text, or blocks as everybody spells them."""
     if not isinstance(content, list):
         return _said(content)
-    return [_block(item) for item in content if not (isinstance(item, dict) and item.get("kind") == "cache-point")]
+    kept = (item for item in content if not (isinstance(item, dict) and item.get("kind") == "cache-point"))
+    return one_text([_block(item) for item in kept])
 
 
 def _block(item: Any) -> dict[str, Any]:
@@ -196,6 +202,19 @@ def heard(payloads: Sequence[Spoken], at: int, names: Mapping[str, str]) -> Mode
     return ModelRequest(parts=parts, timestamp=when)
 
 
+def in_words(message: ModelMessage, calls: Collection[str]) -> ModelMessage:
+    """A message with these calls told in words: they have no result, and no message can be put behind them."""
+    if not calls or not isinstance(message, ModelResponse):
+        return message
+    return replace(message, parts=[_told(part, calls) for part in message.parts])
+
+
+def _told(part: ModelResponsePart, calls: Collection[str]) -> ModelResponsePart:
+    if isinstance(part, ToolCallPart) and part.tool_call_id in calls:
+        return TextPart(content=pairing.in_words(part.tool_name))
+    return part
+
+
 def _response(payload: Spoken) -> list[ModelResponsePart]:
     if isinstance(payload, ToolAsked):
         return [_call(payload.call, payload.name, payload.arguments)]
@@ -224,7 +243,7 @@ def _request(payload: Spoken, when: datetime, names: Mapping[str, str]) -> list[
         failed = payload.error is not None
         result = payload.error if failed else payload.result
         return [_returned(payload.call, result, when, names, failed=failed)]
-    content = payload.content if isinstance(payload, Message) else None
+    content = all_text(payload.content) if isinstance(payload, Message) else None
     if isinstance(payload, Message) and payload.role == "system":
         words = [_words(block) for block in content] if isinstance(content, list) else [_said(content)]
         return [SystemPromptPart(content="\n".join(words), timestamp=when)]

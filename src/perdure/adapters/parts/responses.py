@@ -1,18 +1,18 @@
 """Items of the Responses API as turns say them, and what others said as items of the Responses API.
 
 An item is kept word for word, as the JSON text it would be sent as; beside it stands what it says to everybody else: a
-message, a tool's call, a tool's result. All of it is pure: nothing here reads or writes.
+message, a tool's call, a tool's result. Where that is the very text of the item, the JSON has a hole in its place, so
+that no text is stored twice. All of it is pure: nothing here reads or writes.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from perdure import errors
-from perdure.events import Event, Item, Message, Redacted, Retracted, Spoken, ToolAsked, ToolFinished, items_of, native
+from perdure.adapters.parts.texts import one_text
+from perdure.events import Item, Message, Spoken, ToolAsked, ToolFinished, native
 
 BY: Final = "openai_agents"
 _ROLES: Final = {"user": "user", "system": "system", "developer": "system", "tool": "tool"}
@@ -20,9 +20,11 @@ _TEXTS: Final = frozenset({"input_text", "output_text", "text", "summary_text", 
 _DATA_URL: Final = re.compile(r"data:(?P<kind>[^;,]*);base64,(?P<data>.*)", re.DOTALL)
 _OWN: Final = frozenset({"type", "id", "call_id", "status", "output", "name", "error", "results", "outputs"})
 """What a call says besides its arguments."""
-_CHANGING: Final = frozenset({Redacted.kind, Retracted.kind, "turn_rolled_back"})
-"""Events that change what was said before them."""
 _STRANGE: Final = re.compile(r"[^a-zA-Z0-9_-]")
+HOLE: Final = "\0"
+"""Where the text goes that is stored beside the item. JSON has no such character of its own."""
+_PLACEHOLDER: Final = '"\\u0000"'
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def plain(item: Any) -> dict[str, Any]:
@@ -38,13 +40,13 @@ def plain(item: Any) -> dict[str, Any]:
 
 def written(items: Iterable[Any]) -> list[list[Spoken]]:
     """What is recorded for each of these items."""
-    return [recorded(as_json(item)) for item in map(plain, items)]
+    return [_holed(item) or _whole(item) for item in map(plain, items)]
 
 
 def as_json(item: Mapping[str, Any]) -> str:
     """An item word for word. `Invalid` for what JSON has no words for."""
     try:
-        text = json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+        text = _encode(item)
     except (TypeError, ValueError, RecursionError) as error:
         raise errors.Invalid(f"an item must be plain JSON data: {error}; convert it before adding it") from error
     try:
@@ -59,9 +61,63 @@ def recorded(text: str) -> list[Spoken]:
     return native(BY, text, told(json.loads(text)))
 
 
+def _whole(item: dict[str, Any]) -> list[Spoken]:
+    text = as_json(item)
+    if all(type(value) is str for value in item.values()) and all(type(name) is str for name in item):
+        return native(BY, text, told(item))
+    return recorded(text)
+
+
+def _holed(item: dict[str, Any]) -> list[Spoken] | None:
+    """What is recorded for an item whose one text is also what it says to everybody; None for any other."""
+    found = _one_text(item)
+    if found is None:
+        return None
+    payload, text, rest = found
+    try:
+        shape = _encode(rest)
+        if not shape.isascii():
+            shape.encode()
+    except (TypeError, ValueError, RecursionError):  # told by `as_json`, which is asked next
+        return None
+    if shape.count(_PLACEHOLDER) != 1 or not _sound(text):
+        return None
+    return native(BY, shape.replace(_PLACEHOLDER, HOLE), [payload])
+
+
+def _one_text(item: dict[str, Any]) -> tuple[Spoken, str, dict[str, Any]] | None:
+    """What a message or a result of one text says, that text, and the item with another one in its place."""
+    kind, content = item.get("type", "message"), item.get("content")
+    if kind == "message" and type(item.get("role")) is str:
+        role = _ROLES.get(item["role"], "assistant")
+        if type(content) is str:
+            return Message(role=role, content=content), content, {**item, "content": HOLE}
+        part = content[0] if type(content) is list and len(content) == 1 else None
+        text = part.get("text") if type(part) is dict and type(part.get("type")) is str else None
+        if type(part) is dict and type(text) is str and part["type"] in _TEXTS:
+            rest = {**item, "content": [{**part, "text": HOLE}]}
+            return Message(role=role, content=text), text, rest
+    call, output = item.get("call_id"), item.get("output")
+    if kind == "function_call_output" and type(call) is str and call and type(output) is str and _sound(call):
+        return ToolFinished(call=call, result=output), output, {**item, "output": HOLE}
+    return None
+
+
+def filled(shape: str, payload: Spoken) -> str:
+    """The JSON text of an item."""
+    if HOLE not in shape:
+        return shape
+    said = payload.content if isinstance(payload, Message) else getattr(payload, "result", "")
+    if isinstance(said, list):  # one block; a result to a call that nobody knows of is a block too
+        said = said[0].get("text", said[0].get("content"))
+    return shape.replace(HOLE, _encode(said))
+
+
 def told(item: dict[str, Any]) -> list[Spoken]:
     """What an item says to those who do not know the Responses API."""
     kind, call = item.get("type") or "message", item.get("call_id")
+    if not isinstance(kind, str):
+        raise errors.Invalid(f"the type of an item is a text, not {kind!r:.80}; give it the type the API gave it")
     if kind == "message" and "content" in item:
         role = item.get("role")
         content = blocks(item["content"])
@@ -96,12 +152,12 @@ def blocks(content: Any) -> Any:
         return _clean(content)
     if not isinstance(content, list):
         return _dumped(content)
-    return [_block(part) for part in content]
+    return one_text([_block(part) for part in content])
 
 
 def _block(part: Any) -> dict[str, Any]:
     kind = part.get("type") if isinstance(part, dict) else None
-    if kind in _TEXTS:
+    if isinstance(kind, str) and kind in _TEXTS:
         return {"type": "text", "text": _clean(part.get("text"))}
     if kind == "refusal":
         return {"type": "text", "text": _clean(part.get("refusal"))}
@@ -182,7 +238,7 @@ def _dumped(value: Any) -> str:
 def spelled(item: Item) -> list[dict[str, Any]]:
     """One item of a conversation; what says nothing to a model is left out."""
     if item.by == BY and isinstance(item.native, str):
-        return [json.loads(item.native)]
+        return [json.loads(filled(item.native, item.payloads[0]))]
     return [found for payload in item.payloads for found in _spelled(payload)]
 
 
@@ -190,7 +246,7 @@ def _spelled(payload: Spoken) -> list[dict[str, Any]]:
     if isinstance(payload, ToolAsked):
         return [_call(payload.call, payload.name, payload.arguments)]
     if isinstance(payload, ToolFinished):
-        return [_output(payload.call, payload.result if payload.error is None else payload.error)]
+        return [output(payload.call, payload.result if payload.error is None else payload.error)]
     content = payload.content
     if not isinstance(content, list):
         return [{"role": _role(payload), "content": content if isinstance(content, str) else _dumped(content)}]
@@ -201,14 +257,13 @@ def _spelled(payload: Spoken) -> list[dict[str, Any]]:
         if kind == "tool_use":
             found.append(_call(str(block.get("id")), str(block.get("name")), block.get("input")))
         elif kind == "tool_result":
-            found.append(_output(str(block.get("tool_use_id")), block.get("content")))
+            found.append(output(str(block.get("tool_use_id")), block.get("content")))
         elif kind not in ("thinking", "redacted_thinking"):  # another model's thoughts are no use to this one
             parts.append(_part(block))
-    if parts and _role(payload) == "assistant":
-        return [
-            {"role": "assistant", "content": "\n".join(part.get("text") or _dumped(part) for part in parts)},
-            *found,
-        ]
+    words = [part.get("text") for part in parts]
+    if parts and (_role(payload) == "assistant" or all(type(word) is str for word in words)):
+        said = "\n".join(word or _dumped(part) for word, part in zip(words, parts, strict=True))
+        return [{"role": _role(payload), "content": said}, *found]
     return [{"role": _role(payload), "content": parts}, *found] if parts else found
 
 
@@ -246,89 +301,8 @@ def _call(call: str, name: str, arguments: Any) -> dict[str, Any]:
     return {"type": "function_call", "call_id": call, "name": _STRANGE.sub("_", name) or "_", "arguments": text}
 
 
-def _output(call: str, result: Any) -> dict[str, Any]:
+def output(call: str, result: Any) -> dict[str, Any]:
+    """The result of a call."""
     texts = _texts(result) if isinstance(result, list) and result else []
     text = "\n".join(texts) if texts and len(texts) == len(result) else _readable("" if result is None else result)
     return {"type": "function_call_output", "call_id": call, "output": text}
-
-
-class Entry(NamedTuple):
-    """One item of a history, as JSON: the version it begins at, and whether another framework wrote it."""
-
-    first: int
-    foreign: bool
-    text: str
-
-
-class Place(NamedTuple):
-    """Where a session stands, and when it began."""
-
-    born: int
-    version: int
-    digest: bytes
-
-
-class History(NamedTuple):
-    """The items of a session up to a place, all or the end of them."""
-
-    place: Place
-    whole: bool
-    entries: list[Entry]
-
-    @staticmethod
-    def of(place: Place, conversation: Sequence[Item], wanted: int | None) -> "History":
-        """A conversation read after its session was seen at a place. What came in between is left for later."""
-        entries = [entry for item in conversation if item.last <= place.version for entry in entries_of(item)]
-        return History(place, wanted is None or len(conversation) < wanted, entries)
-
-    def serves(self, place: Place, wanted: int | None) -> bool:
-        """Whether this is the beginning of what a session holds now, and as much as is wanted."""
-        if place.born != self.place.born or place.version < self.place.version:
-            return False
-        if place.version == self.place.version and place.digest != self.place.digest:
-            return False
-        return self.whole or (wanted is not None and wanted <= len(self.entries))
-
-    def after(self, place: Place, events: Sequence[Event]) -> "History | None":
-        """The history after the events that follow; None when they change what was said before."""
-        if not events or events[0].version != self.place.version + 1:
-            return None
-        if any(event.kind in _CHANGING for event in events):
-            return None
-        return History(
-            place, self.whole, [*self.entries, *(one for item in items_of(events) for one in entries_of(item))]
-        )
-
-    def latest(self, wanted: int | None) -> list[dict[str, Any]]:
-        """The items, or the latest ones; no limit if it is negative.
-
-        A result that another framework recorded and whose call is not among them becomes words, since a model refuses
-        a result to nothing. The SDK's own items are as they were given.
-        """
-        entries = self.entries if wanted is None or wanted < 0 else self.entries[-wanted:] if wanted else []
-        found: list[dict[str, Any]] = _parsed(f"[{','.join([entry.text for entry in entries])}]")
-        asked: set[Any] = set()
-        for index, (entry, item) in enumerate(zip(entries, found, strict=True)):
-            if item.get("type") == "function_call":
-                asked.add(item.get("call_id"))
-            elif entry.foreign and item.get("type") == "function_call_output" and item["call_id"] not in asked:
-                found[index] = {"role": "assistant", "content": f"(result of a tool) {item['output']}"}
-        return found
-
-
-NOTHING: Final = History(Place(0, 0, b""), True, [])
-
-
-def entries_of(item: Item) -> list[Entry]:
-    """One item of a conversation as entries of a history."""
-    if item.by == BY and isinstance(item.native, str):
-        return [Entry(item.first, False, item.native)]
-    return [Entry(item.first, True, as_json(one)) for one in spelled(item)]
-
-
-def _parsed(text: str) -> Any:
-    """JSON as Python reads it, which also reads what is not quite JSON: NaN, half a surrogate pair."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return json.loads(text)

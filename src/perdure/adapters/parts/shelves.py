@@ -14,6 +14,7 @@ import msgspec
 
 from perdure import errors
 from perdure.adapters.parts.ranking import Document
+from perdure.adapters.parts.sound import sound
 from perdure.events import Event, Noted
 
 BY: Final = "langgraph-store"
@@ -93,8 +94,10 @@ def weight_of(note: Noted) -> int:
     return OVERHEAD + len(_encoder.encode(note.data))
 
 
-def admit_value(value: Mapping[str, Any]) -> None:
+def admit_item(key: str, value: Mapping[str, Any]) -> None:
     """Refuse what no note can hold, before anything is written."""
+    with sound(f"an item's key, {key!a}"):
+        str(key).encode()
     try:
         _encoder.encode(dict(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -5,6 +5,7 @@ Ports are other people's code. Invariant: what passes here has the types that th
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from perdure.core.errors import Invalid
@@ -14,6 +15,8 @@ from perdure.core.session.timeouts import LATEST
 from perdure.core.session.values import check
 from perdure.core.session.waking import Found, Tool, ToolSpec
 
+MOST: Final = 100_000
+"""So many are taken of what is listed; an answer without an end is none."""
 LISTED: Final = 20
 """So many versions are told to whoever misses one."""
 
@@ -75,7 +78,10 @@ def layer_of(answer: Any) -> tuple[Any, ...]:
         return ()
     if isinstance(answer, str | bytes | bytearray | Mapping) or not isinstance(answer, Iterable):
         raise Invalid(f"answered with {type(answer).__name__}, not with a list")
-    return tuple(answer)
+    found = tuple(islice(answer, MOST + 1))
+    if len(found) > MOST:
+        raise Invalid(f"answered with more than {MOST:,} of them; answer with those that matter")
+    return found
 
 
 def _must_have(answer: Any, names: tuple[str, ...], what: str) -> None:

@@ -6,6 +6,7 @@ So whoever wrote an item reads it back exactly, and everybody else reads its eve
 """
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +18,9 @@ from perdure.core.session.turns import Message, ToolAsked, ToolFinished, TurnFin
 
 Spoken = Message | ToolAsked | ToolFinished
 NATIVE: Final = "native"
+CALL: Final = "call"
+_LONGEST: Final = 1024
+_KEPT: Final = 200
 _SPOKEN: Final = frozenset(item.kind for item in (Message, ToolAsked, ToolFinished, TurnStarted, TurnFinished))
 
 
@@ -34,15 +38,44 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def native(by: str, item: Any, payloads: Sequence[Spoken]) -> list[Spoken]:
-    """The payloads of one item of a framework's, with the item itself beside them."""
+    """The payloads of one item of a framework's, with the item itself beside them. A call whose id is longer than an
+    event takes goes by a shorter one; `as_given` gives back the id.
+    """
     if not payloads or not by:
         raise Invalid("an item needs the name of its framework and at least one message, call or result")
     marks: list[dict[str, Any]] = [{"by": by, "item": item}]
     marks += [{"by": by, "piece": number} for number in range(1, len(payloads))]
     return [
         msgspec.structs.replace(payload, metadata={**payload.metadata, NATIVE: mark})
-        for payload, mark in zip(payloads, marks, strict=True)
+        for payload, mark in zip(map(_shortened, payloads), marks, strict=True)
     ]
+
+
+def _shortened(payload: Spoken) -> Spoken:
+    """A payload whose call has an id that fits; equal ids stay equal, and the exact one is in the metadata."""
+    if isinstance(payload, Message) or len(payload.call) <= _LONGEST:
+        return payload
+    digest = sha256(payload.call.encode("utf-8", "replace")).hexdigest()
+    short = f"{payload.call[:_KEPT]}~{digest}"
+    return msgspec.structs.replace(payload, call=short, metadata={**payload.metadata, CALL: payload.call})
+
+
+def as_given(payload: Spoken) -> Spoken:
+    """A payload with its call's id as the framework gave it."""
+    exact = payload.metadata.get(CALL)
+    if type(exact) is not str or len(exact) <= _LONGEST:
+        return payload
+    if not isinstance(payload, Message):
+        return msgspec.structs.replace(payload, call=exact)
+    if not isinstance(payload.content, list):
+        return payload
+    return msgspec.structs.replace(payload, content=[_renamed(block, exact) for block in payload.content])
+
+
+def _renamed(block: Any, call: str) -> Any:
+    """A call or a result that was kept as a block, under its exact id."""
+    where = {"tool_use": "id", "tool_result": "tool_use_id"}.get(block.get("type", "")) if type(block) is dict else None
+    return block if where is None else {**block, where: call}
 
 
 def items_of(events: Iterable[Event]) -> list[Item]:
@@ -59,6 +92,7 @@ def items_of(events: Iterable[Event]) -> list[Item]:
         payload = _spoken(event.data)
         if payload is None:
             continue
+        payload = as_given(payload)
         mark = payload.metadata.get(NATIVE)
         mark = mark if type(mark) is dict else {}
         if "piece" not in mark:

@@ -18,6 +18,8 @@ Version = NewType("Version", int)
 Digest = NewType("Digest", bytes)
 
 RANDOM_BYTES = 10
+KNOWN = 16_384
+"""So many spellings are remembered: those of a long list, when it is looked at again."""
 _LOW_BITS = (1 << 62) - 1
 _ALL_BITS = (1 << 128) - 1
 
@@ -41,14 +43,14 @@ def step(base: bytes, count: int) -> bytes:
     return ((int.from_bytes(base, "big") + count) & _ALL_BITS).to_bytes(16, "big")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KNOWN)
 def text(raw: bytes) -> str:
     """The usual spelling: 8-4-4-4-12 hexadecimal digits."""
     h = raw.hex()
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KNOWN)
 def raw(spelled: str) -> bytes:
     """The 16 bytes behind a spelled id. Anything that is not one is `Invalid`."""
     try:

@@ -44,7 +44,11 @@ def backup(
             )
         )
     if as_json:
-        found = {"backup": made.path, "manifest": staging.manifest(made.manifest), "remarks": list(made.remarks)}
+        found = {
+            "backup": made.path,
+            "manifest": staging.manifest(made.manifest),
+            "remarks": staging.spelled(made.remarks),
+        }
         documents.emit(found)
         return
     click.echo(f"backed up to {one_line(made.path)}: {staging.held(made.manifest)}; verified: {made.manifest.verified}")

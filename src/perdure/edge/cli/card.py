@@ -29,6 +29,8 @@ def show_card(document: dict[str, Any]) -> None:
 
 def _identity(row: dict[str, Any]) -> list[tuple[str, str | Text]]:
     found: list[tuple[str, str | Text]] = [("session", row["session"]), ("phase", output.phase(row["phase"]))]
+    if row["name"]:
+        found.append(("name", row["name"]))
     if row["owner"]:
         found.append(("owner", row["owner"]))
     if row["tags"]:

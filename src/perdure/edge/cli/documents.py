@@ -13,6 +13,7 @@ import click
 from perdure.core.session import codec
 from perdure.core.session.diff import Patch, to_document
 from perdure.core.session.event import Event
+from perdure.core.session.ids import named
 from perdure.core.session.transcript import Turn
 from perdure.core.session.turns import Message
 from perdure.core.session.values import Limits, path_text
@@ -69,10 +70,19 @@ def _time(micros: int | None) -> str | None:
     return None if micros is None else moment(micros)
 
 
+def name_of(item: Row) -> str | None:
+    """The name a session goes by, if it was kept: what its metadata or title say must lead to this session."""
+    for name in (item.metadata.get("name"), item.title):
+        if type(name) is str and name and named(item.tenant, name) == item.session:
+            return None if name.replace("-", "").lower() == item.session.replace("-", "") else name
+    return None
+
+
 def row(item: Row) -> dict[str, Any]:
     """A session as lists show it."""
     return {
         "session": str(item.session),
+        "name": name_of(item),
         "title": item.title,
         "owner": item.owner,
         "phase": item.phase,

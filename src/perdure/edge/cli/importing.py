@@ -1,6 +1,7 @@
 """`perdure import`: conversations out of the stores of agent frameworks, into this one."""
 
 import os
+import sys
 from importlib import import_module
 from typing import Any, Final
 
@@ -8,10 +9,11 @@ import click
 import msgspec
 
 from perdure.core.errors import Invalid
-from perdure.edge.cli import documents
-from perdure.edge.cli.opening import is_address, opened
+from perdure.edge.cli import documents, exits
+from perdure.edge.cli.lazy import nearest
+from perdure.edge.cli.opening import bringing, is_address
 from perdure.edge.cli.options import json_option, store_option
-from perdure.edge.cli.text import one_line
+from perdure.edge.cli.text import counted, one_line
 from perdure.waiting import drive
 
 KINDS: Final = {
@@ -25,34 +27,71 @@ KINDS: Final = {
 SHOWN: Final = 20
 
 
+class Kind(click.Choice[str]):
+    """One of the kinds; a slip is told what was probably meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The kind, or a usage error."""
+        near = None if value in KINDS else nearest(str(value), KINDS)
+        if near is not None:
+            self.fail(f"{value!r} is none of {', '.join(KINDS)}. Did you mean {near!r}?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command("import", epilog="\b\n" + "\n".join(f"{kind:14} {what}" for kind, (_, _, what) in KINDS.items()))
-@click.argument("kind", type=click.Choice(list(KINDS)))
+@click.argument("kind", type=Kind(list(KINDS)))
 @click.argument("source")
 @store_option
 @json_option
 @click.option("--dry-run", is_flag=True, help="Say what would be imported; write nothing.")
-def import_from(kind: str, source: str, store: str, as_json: bool, dry_run: bool) -> None:
-    """Bring conversations over from a framework's own store. The source is only read; what is there already stays."""
+@click.option(
+    "--allow", multiple=True, metavar="MODULE:TYPE", help="With langgraph: load state of this type of yours, too."
+)
+def import_from(kind: str, source: str, store: str, as_json: bool, dry_run: bool, allow: tuple[str, ...]) -> None:
+    """Bring conversations over from a framework's own store. The source is only read; what is there already stays.
+
+    Ends with 5 if something of a session could not be read.
+    """
     from perdure.edge.cli import output
 
-    importer = _importer(kind)
+    importer, more = _importer(kind), _allowing(kind, allow)
     nowhere = dry_run and not is_address(store) and not os.path.exists(store)
-    place = ":memory:" if nowhere else store
-    with opened(place, read_only=False, create=True) as db, output.progress("importing") as progress:
-        report = drive(importer.import_from(db, source, progress=progress, dry_run=dry_run))
+    with bringing(":memory:" if nowhere else store) as db, output.progress("importing") as progress:
+        report = drive(importer.import_from(db, source, progress=progress, dry_run=dry_run, **more))
     if as_json:
         documents.emit(msgspec.to_builtins(report))
-        return
-    verb = "would import" if dry_run else "imported"
-    click.echo(f"{verb} {report.sessions} sessions with {report.items} items from {one_line(report.source)}")
+    else:
+        _tell(report)
+    if report.incomplete:
+        click.get_current_context().exit(exits.WORLD)
+
+
+def _tell(report: Any) -> None:
+    """What was done, for people; what was not, on stderr."""
+    verb = "would import" if report.dry_run else "imported"
+    what = f"{counted(report.sessions, 'session')} with {counted(report.items, 'item')}"
+    click.echo(f"{verb} {what} from {one_line(report.source)}")
+    lacking = set(report.incomplete)
     for name in report.names[:SHOWN]:
-        click.echo(f"  {one_line(name)}")
+        click.echo(f"  {one_line(name)}{' (incomplete)' if name in lacking else ''}")
     if len(report.names) > SHOWN:
         click.echo(f"  and {len(report.names) - SHOWN} more; --json lists all")
     for item in report.skipped[:SHOWN]:
         click.echo(f"skipped {one_line(item.what)}: {one_line(item.why)}", err=True)
     if len(report.skipped) > SHOWN:
         click.echo(f"skipped {len(report.skipped) - SHOWN} more; --json lists all", err=True)
+    if lacking:
+        click.echo(f"{counted(len(lacking), 'session')} not imported whole", err=True)
+
+
+def _allowing(kind: str, allow: tuple[str, ...]) -> dict[str, Any]:
+    """The types that may be loaded, which are looked for here, too, as `python` would."""
+    if not allow:
+        return {}
+    if kind != "langgraph":
+        raise click.UsageError("--allow is for langgraph: the others keep plain data")
+    sys.path.insert(0, os.getcwd())
+    return {"allow": allow}
 
 
 def _importer(kind: str) -> Any:

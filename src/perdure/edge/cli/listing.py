@@ -85,7 +85,7 @@ def _show_rows(rows: list[Row], cursor: str | None) -> None:
             output.phase(row.phase),
             f"{row.turns}{'+' if row.open_turn is not None else ''}",
             text.ago(row.active_at, now),
-            f"{'⑂ ' if row.parent else ''}{row.title}",
+            f"{'⑂ ' if row.parent else ''}{_title(row)}",
             ", ".join(row.tags),
         )[: len(columns)]
         for row in rows
@@ -93,6 +93,12 @@ def _show_rows(rows: list[Row], cursor: str | None) -> None:
     console.print(output.table(columns, shown, flexible=("title", "tags")))
     if cursor is not None:
         output.screen(err=True).print(f"more: --cursor {cursor}, or --all", soft_wrap=True)
+
+
+def _title(row: Row) -> str:
+    """The title, and the name if that is another."""
+    name = documents.name_of(row)
+    return row.title if name in (None, row.title) else f"{row.title} ({name})"
 
 
 @click.command()

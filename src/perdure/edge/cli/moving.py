@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from perdure.edge.cli import documents
-from perdure.edge.cli.opening import opened, session_of
+from perdure.edge.cli.opening import bringing, opened, session_of
 from perdure.edge.cli.options import json_option, store_option
 from perdure.edge.cli.text import one_line, size
 
@@ -50,15 +50,9 @@ def import_file(file: str, store: str, as_json: bool) -> None:
     """
     from perdure.edge.cli import output
 
-    fresh = not os.path.exists(store)
-    try:
-        with opened(store, read_only=False, create=True) as db, output.progress("importing") as progress:
-            report = db.import_report(_stdin_lines() if file == STDIN else file, progress=progress)
-            row = documents.row(db.session(report.session).info())
-    except BaseException:
-        if fresh and os.path.exists(store):
-            os.unlink(store)  # the store was made for this import alone
-        raise
+    with bringing(store) as db, output.progress("importing") as progress:
+        report = db.import_report(_stdin_lines() if file == STDIN else file, progress=progress)
+        row = documents.row(db.session(report.session).info())
     if as_json:
         documents.emit({"session": row, "existed": report.existed})
     elif report.existed:

@@ -4,12 +4,13 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from perdure.core.errors import Invalid, NotAStore, NotFound
+from perdure.core.errors import Invalid, NotAStore, NotFound, PerdureError
+from perdure.edge.cli.text import as_options
 
 if TYPE_CHECKING:
     from perdure import Perdure, Session
@@ -33,13 +34,60 @@ def opened(path: str, *, read_only: bool, create: bool = False, **options: Any) 
     if served and not create and not read_only:
         perdure.open(path, read_only=True, **keys_given()).close()  # a database without a store stays so
     options.setdefault("cold", cold_given())
+    say = options.pop("say", _say)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         db = perdure.open(path, read_only=read_only, **keys_given(), **options)
     for item in heard:
-        click.echo(f"note: {item.message}", err=True)
+        say(str(item.message))
     with db:
         yield db
+
+
+def _say(note: str) -> None:
+    click.echo(f"note: {as_options(note)}", err=True)
+
+
+@contextmanager
+def bringing(path: str) -> "Iterator[Perdure]":
+    """The store that something is brought into, made if it is missing. If that fails and nothing came in, a store that
+    was made for it is taken away again, and so are its keys.
+    """
+    fresh = not is_address(path) and not os.path.exists(path)
+    made = [file for file in _files(path) if not os.path.exists(file)] if fresh else []
+    notes: list[str] = []
+    empty = True
+    try:
+        with opened(path, read_only=False, create=True, say=notes.append) as db:
+            try:
+                yield db
+            except BaseException:
+                empty = False
+                with suppress(PerdureError):
+                    empty = db.count() == 0
+                raise
+    except BaseException:
+        if empty:
+            for file in made:
+                if os.path.exists(file):
+                    os.unlink(file)
+            notes = []
+        raise
+    finally:
+        for note in notes:
+            _say(note)
+
+
+def _files(path: str) -> list[str]:
+    """Everything that making a store may make."""
+    given = keys_given()
+    vault = given["vault"] or f"{path}.keys"
+    key = given["key"] or os.environ.get("PERDURE_KEY_FILE") or f"{path}.master"
+    return [*_with_log(path), key, *([] if is_address(vault) else _with_log(vault))]
+
+
+def _with_log(path: str) -> list[str]:
+    return [f"{path}{end}" for end in ("", "-wal", "-shm", "-journal")]
 
 
 def is_address(path: str) -> bool:
@@ -62,27 +110,39 @@ def cold_given() -> str | None:
 
 
 def session_of(db: "Perdure", name: str) -> "Session":
-    """The session that a word names: an id, a beginning that only one id has, or `latest`.
+    """The session that a word names: an id, a name, a beginning that only one id has, or `latest`, the last active.
 
     `NotFound` when there is none; `Invalid`, listing the candidates, when several fit.
     """
     wanted = name.strip().lower()
     if wanted == LATEST:
-        newest = db.find(limit=1).items
+        newest = db.find(limit=1, order="active").items
         if not newest:
             raise NotFound("the store holds no sessions yet")
         return db.session(newest[0].session)
     if _WHOLE.fullmatch(wanted):
         return db.session(wanted)
-    if not _BEGINNING.fullmatch(wanted):
-        raise NotFound(f"{name!r} names no session; give an id, a beginning of one, or {LATEST}", session=name)
-    fitting = _beginning_with(db, wanted)
+    found = _called(db, name)
+    if found is not None:
+        return found
+    fitting = _beginning_with(db, wanted) if _BEGINNING.fullmatch(wanted) else []
     if not fitting:
-        raise NotFound(f"no session's id begins with {wanted}; see perdure sessions list", session=name)
+        told = f"no session is named {name!r}, and none has an id that begins so; see perdure sessions list"
+        raise NotFound(told, session=name)
     if len(fitting) > 1:
         shown = ", ".join(fitting[:_SHOWN]) + (" …" if len(fitting) > _SHOWN else "")
         raise Invalid(f"{wanted} fits {len(fitting)} sessions: {shown}; give more of the id", candidates=fitting)
     return db.session(fitting[0])
+
+
+def _called(db: "Perdure", name: str) -> "Session | None":
+    """The session of a name, if there is one; what cannot be a name is the name of none."""
+    try:
+        found = db.named(name)
+        found.info()
+    except (Invalid, NotFound):
+        return None
+    return found
 
 
 def _beginning_with(db: "Perdure", beginning: str) -> list[str]:

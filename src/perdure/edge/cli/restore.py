@@ -45,7 +45,7 @@ def restore(
                 "erased": list(done.erased),
                 "bereft": list(done.bereft),
                 "manifest": staging.manifest(done.manifest),
-                "remarks": list(done.remarks),
+                "remarks": staging.spelled(done.remarks),
             }
         )
         return

@@ -26,6 +26,7 @@ sessions = LazyGroup(
     places=COMMANDS,
     help="""Look into a store and work on its sessions.
 
-    A SESSION is named by its id, by any beginning of it that no other id shares, or by the word latest.
+    A SESSION is its name (a thread or session id of your framework's), its id, any beginning of the id that no other
+    shares, or the word latest: the one that was active last.
     """,
 )

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from perdure.edge.cli.opening import keys_given
-from perdure.edge.cli.text import counted, moment, one_line, size
+from perdure.edge.cli.text import as_options, counted, moment, one_line, size
 
 if TYPE_CHECKING:
     from perdure.ports.backup import Progress
@@ -55,5 +55,10 @@ def held(item: "Manifest") -> str:
 
 def tell(remarks: tuple[str, ...]) -> None:
     """What else has to be known."""
-    for remark in remarks:
+    for remark in spelled(remarks):
         click.echo(f"  note: {one_line(remark)}", err=True)
+
+
+def spelled(remarks: tuple[str, ...]) -> list[str]:
+    """Remarks in the words of the command line."""
+    return [as_options(remark) for remark in remarks]

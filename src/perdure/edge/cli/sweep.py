@@ -121,6 +121,7 @@ def sweep(store: str, cold: str | None, as_json: bool, **words: Any) -> None:
         if words["every"] is None:
             _once(db, words, as_json)
             return
+        click.echo(f"sweeping every {words['every']:g} seconds; stop it with Ctrl-C", err=True)
         for report in db.sweeper(words["every"], lease=words["lease"], give_up=words["give_up"]):
             if as_json:
                 documents.emit_line(_document(report))

@@ -21,6 +21,7 @@ _PARAMETERS: Final = {
     "key=": "--key-file",
     "vault=": "--vault",
     "cold=": "--cold",
+    "overwrite=True": "--overwrite",
 }
 """What the library's messages say, and what it is called here."""
 _PARAMETER: Final = re.compile(rf"(?<![^ (])(?:{'|'.join(map(re.escape, _PARAMETERS))})(?![^ ,;:.)])")

@@ -65,13 +65,19 @@ def content_text(content: Any) -> str:
     return spell(content)
 
 
+def result_text(result: Any) -> str:
+    """What a tool returned: text as it is, blocks as what they say, other data as JSON."""
+    blocks = isinstance(result, list) and result and all(isinstance(item, dict) and "type" in item for item in result)
+    return content_text(result) if blocks or isinstance(result, str) else spell(result)
+
+
 def _call_text(call: ToolCall) -> tuple[str, str]:
     asked = f"{call.name}({arguments_text(call.arguments)})"
     if not call.done:
         return f"{asked} → no result", "yellow"
     if call.error is not None:
         return f"{asked} → error: {call.error}", "red"
-    return f"{asked} → {content_text(call.result)}", ""
+    return f"{asked} → {result_text(call.result)}", ""
 
 
 def arguments_text(arguments: Any) -> str:

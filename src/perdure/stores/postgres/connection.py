@@ -7,6 +7,7 @@ Invariants: a commit is answered after its fsync, whatever the server's default 
 whole address is used for every connection, so that libpq finds the host that can be written to after a failover.
 """
 
+import logging
 import os
 import re
 from threading import Lock
@@ -33,6 +34,8 @@ from perdure.core.errors import (
 from perdure.stores.postgres.sql import QUERIES as Q
 
 Connection = psycopg.Connection[TupleRow]
+# What psycopg logs of a lost connection the store deals with: it goes to whoever configured logging, not to stderr.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 OLDEST_SERVER: Final = 140_000
 HOLD_SECONDS: Final = 60
@@ -55,6 +58,7 @@ _OF_ALL: Final = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.ReadOnlySqlTransaction,
 )
+_UNKNOWN_OPTION: Final = re.compile(r'invalid (?:URI query parameter|connection option):? "([\w.-]{1,64})"')
 _NO_DATABASE: Final = re.compile('database "(.*?)" does not exist')
 _STARTING: Final = ("starting up", "not yet accepting connections", "in recovery mode")
 _HOPELESS: Final = ("authentication failed", "no pg_hba.conf entry", "does not exist", "no password supplied")
@@ -83,7 +87,12 @@ class Address:
     def __init__(self, dsn: str, *, read_only: bool) -> None:
         try:
             given = {name: str(value) for name, value in conninfo.conninfo_to_dict(dsn).items()}
+        except UnicodeEncodeError:
+            raise Invalid("the address of a PostgreSQL database is UTF-8; write other bytes as %XX") from None
         except psycopg.ProgrammingError as wrong:
+            if (unknown := _UNKNOWN_OPTION.search(str(wrong))) is not None:
+                known = "see the parameters of a connection in PostgreSQL's manual"
+                raise Invalid(f"{unknown[1]} is not an option of PostgreSQL's; {known}", option=unknown[1]) from wrong
             raise Invalid("this is not an address of a PostgreSQL database; write postgresql://host/name") from wrong
         self.shown = _shown(given)
         wanted = {**_DEFAULTS, "target_session_attrs": "any" if read_only else "read-write"}

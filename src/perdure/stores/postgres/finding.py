@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from perdure.ports.store import Query, Row
 from perdure.projections.text import fold
 from perdure.stores.packing import Packing, metadata_label
-from perdure.stores.postgres.rows import ROW_COLUMNS, row_from
+from perdure.stores.postgres.rows import ROW_COLUMNS, place_from, row_from
 from perdure.stores.postgres.sql import Asks
 from perdure.stores.postgres.texts import kept, label_mark
 from perdure.stores.postgres.words import asked
@@ -73,7 +73,9 @@ def _titled(packing: Packing, asks: Asks, query: Query) -> Iterator[Row]:
 
 
 def _rows(packing: Packing, asks: Asks, query: Query) -> list[Row]:
-    return [row_from(packing, found) for found in asks.execute(*_select(packing, query)).fetchall()]
+    found = asks.execute(*_select(packing, query)).fetchall()
+    packing.expect(place_from(columns[1], columns[0], columns[18]) for columns in found)
+    return [row_from(packing, columns) for columns in found]
 
 
 def _select(packing: Packing, query: Query) -> Statement:

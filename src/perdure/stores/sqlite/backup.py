@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import apsw
 
-from perdure.core.errors import AlreadyExists, Damaged, NewerStore, NotAStore
+from perdure.core.errors import AlreadyExists, Damaged, NewerStore, NotAStore, WorldError
 from perdure.ports.backup import Facts, Progress, Rows, Tables
 from perdure.stores.sqlite import connection as connections
 from perdure.stores.sqlite.connection import APPLICATION_ID, FORMAT, not_ours, sync_folder, translated
@@ -20,6 +20,7 @@ from perdure.stores.sqlite.sql import QUERIES, Asks
 _BLOBS: Final = frozenset({"blob", "blob_chunk", "blob_use"})
 STEP: Final = 128
 """Pages copied at a time: 2 MB."""
+_UNREAD: Final = frozenset({apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ})
 BATCH: Final = 1 << 18
 """Bytes of rows handed out at a time."""
 COLD_SINCE: Final = 2
@@ -67,7 +68,7 @@ class SqliteEngine:
             os.unlink(target)
         with self._looking() as source:
             facts = _facts(source, self.place)
-            with translated(target):
+            with translated(target), _writing(target):
                 copy = apsw.Connection(target)
                 try:
                     copy.execute("PRAGMA journal_mode = OFF")  # a copy that is cut short is made anew, not recovered
@@ -180,6 +181,22 @@ def _copy(source: apsw.Connection, copy: apsw.Connection, progress: Progress | N
             backup.step(STEP)
             if progress is not None:
                 progress(backup.page_count - backup.remaining, backup.page_count)
+
+
+@contextmanager
+def _writing(target: str) -> Iterator[None]:
+    """A target that takes nothing more is no fault of the store that is copied."""
+    try:
+        yield
+    except apsw.IOError as error:
+        code = getattr(error, "extendedresult", 0)
+        if code not in _UNREAD:
+            raise WorldError(
+                f"{target} cannot be written: error {code} of SQLite; look at its disk and at the limits of "
+                "this process, the store is as it was",
+                path=target,
+            ) from error
+        raise
 
 
 def _facts(connection: Any, path: str) -> Facts:

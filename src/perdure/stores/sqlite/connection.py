@@ -269,6 +269,14 @@ def translated(path: str) -> Iterator[None]:
         raise translate(error, path) from error
 
 
+def _left_beside(path: str) -> str:
+    """Which file that a read-only opening left beside a store is in the way of writing, and the remedy."""
+    for beside in (f"{path}-shm", f"{path}-wal"):
+        if os.path.exists(beside) and os.access(path, os.W_OK) and not os.access(beside, os.W_OK):
+            return f"{beside} was left read-only beside {path}, which cannot be written so; run: chmod 600 {beside}"
+    return ""
+
+
 def translate(error: apsw.Error, path: str) -> PerdureError:
     """What an engine error means to the caller."""
     code = getattr(error, "extendedresult", 0)
@@ -278,9 +286,10 @@ def translate(error: apsw.Error, path: str) -> PerdureError:
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(f"{path} was held by another process for {BUSY_SECONDS} s; try again", path=path)
         case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return ReadOnly(f"{path} cannot be written; check its permissions", path=path)
+            return ReadOnly(_left_beside(path) or f"{path} cannot be written; check its permissions", path=path)
         case apsw.CantOpenError():
-            return ReadOnly(f"{path} cannot be opened; check the path and its permissions", path=path)
+            said = _left_beside(path) or f"{path} cannot be opened; check the path and its permissions"
+            return ReadOnly(said, path=path)
         case apsw.NotADBError():
             return not_ours(path)
         case apsw.CorruptError():

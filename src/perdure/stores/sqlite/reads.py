@@ -17,6 +17,7 @@ from perdure.stores.sqlite.rows import (
     BEFORE_SHAPE,
     HEAD_SHAPE,
     ROW_COLUMNS,
+    ROW_SHAPE,
     checkpoint_from,
     fitting,
     place_from,
@@ -118,7 +119,9 @@ def remembered(packing: Packing, connection: Asks, use: KeyUse) -> Remembered | 
 
 def find(packing: Packing, connection: Asks, statement: str, values: list[Any]) -> tuple[Row, ...]:
     """Rows of a page."""
-    return tuple(row_from(packing, found) for found in connection.execute(statement, values).fetchall())
+    found = [fitting(columns, ROW_SHAPE) for columns in connection.execute(statement, values).fetchall()]
+    packing.expect(Place(columns[1], columns[0], columns[18]) for columns in found)
+    return tuple([row_from(packing, columns) for columns in found])
 
 
 def count(connection: Asks, statement: str, values: list[Any]) -> int:

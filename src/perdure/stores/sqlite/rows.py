@@ -31,13 +31,20 @@ CHECKPOINT_SHAPE: Shape = (
 )
 
 
+_fit: set[tuple[Any, ...]] = set()
+"""What was found to fit: a shape, and the types of columns."""
+
+
 def fitting(columns: Columns, shape: Shape) -> Columns:
     """The columns, if they have the types they were written with; or `Damaged`.
 
     The tables are strict, but only when they are written to: a damaged page hands out whatever its bytes look like.
     """
-    if any(type(value) not in kinds for value, kinds in zip(columns, shape, strict=False)):
-        raise _unfit()
+    found = (shape, *map(type, columns))
+    if found not in _fit:
+        if any(type(value) not in kinds for value, kinds in zip(columns, shape, strict=False)):
+            raise _unfit()
+        _fit.add(found)
     return columns
 
 

@@ -1,0 +1,23 @@
+"""What every importer is handed, and what it says to what it cannot read."""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import perdure
+from perdure import errors
+from perdure.importers import claude_code, google_adk, langgraph, letta, openai_agents
+
+
+@pytest.mark.parametrize("source", [None, 5, b"x", ""])
+@pytest.mark.parametrize("importer", [claude_code, google_adk, langgraph, letta, openai_agents])
+def test_what_is_no_path_and_no_address_is_refused(importer: ModuleType, source: Any) -> None:
+    with perdure.open(":memory:") as db, pytest.raises(errors.Invalid, match="a path or an address"):
+        perdure.drive(importer.import_from(db, source))
+
+
+def test_an_address_of_another_database_is_refused_with_those_that_are_read() -> None:
+    with perdure.open(":memory:") as db, pytest.raises(errors.Invalid, match="postgresql://") as refused:
+        perdure.drive(google_adk.import_from(db, "mysql://ana:secret@host/sessions"))
+    assert "secret" not in str(refused.value)
