@@ -693,7 +693,7 @@ async def test_completing_compensates_nothing(db: Any) -> None:
 
 
 async def test_compensations_a_crash_left_undone_are_run_later_and_only_those(opens: Opens) -> None:
-    class Crash(BaseException):
+    class Crash(KeyboardInterrupt):
         pass
 
     undone: list[int] = []
