@@ -24,7 +24,7 @@ def work(path: str, steps: int, seed: str) -> None:
     """Append, branch, checkpoint, erase; each seals something."""
     chance = random.Random(seed)
     with perdure.open(path, snapshots=perdure.SnapshotPolicy(events=20)) as db:
-        known = [db.session(row.session) for row in db.find(limit=20).items]
+        known = [db.named(row.session) for row in db.find(limit=20).items]  # some may be erased meanwhile
         for _ in range(steps):
             if not known:
                 known.append(db.create(f"title {seed}"))
