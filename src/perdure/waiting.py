@@ -13,6 +13,7 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from contextlib import AbstractContextManager
 from threading import Lock, local
 from types import CoroutineType
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -336,7 +337,7 @@ async def _plainly(awaited: Awaitable[T]) -> T:
     return await awaited
 
 
-def holding(lock: Lock) -> Generator[None, None, None]:
+def holding(lock: AbstractContextManager[Any]) -> Generator[None, None, None]:
     """Holds a lock from `next` to `close`: nothing can come between having it and knowing so."""
     with lock:
         yield

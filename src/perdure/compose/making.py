@@ -4,11 +4,11 @@ Invariant: no fork happens while a value is being made. A child would inherit th
 the modules it loads, as another thread held them, and wait for them for ever.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from threading import RLock
 from typing import Any, Generic, Self, TypeVar, overload
 
-from perdure.waiting import Forking, on_fork
+from perdure.waiting import Forking, holding, on_fork
 
 T = TypeVar("T")
 
@@ -18,21 +18,21 @@ class _Gate:
 
     def __init__(self) -> None:
         self.lock = RLock()
-        self._forking = False
+        self._held: Generator[None, None, None] | None = None
         on_fork(self, Forking(_Gate._before, _Gate._in_parent, _Gate._in_child))
 
     def _before(self) -> None:
-        self.lock.acquire()
-        self._forking = True
+        self._held = holding(self.lock)
+        next(self._held)
 
     def _in_parent(self) -> None:
-        if self._forking:
-            self._forking = False
-            self.lock.release()
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
 
     def _in_child(self) -> None:
-        self._forking = False
         self.lock = RLock()
+        self._held = None
 
 
 _GATE = _Gate()
