@@ -11,7 +11,6 @@ import pytest
 import perdure
 from perdure import Config, errors, events
 from perdure.core.session.shown import shown
-from perdure.ports.store import KeyUse, Remembered
 from tests.journeys.conftest import Place
 
 
@@ -197,16 +196,16 @@ def test_a_key_served_elsewhere_meanwhile_gives_the_first_answer(place: Place, m
         theirs.reserve("m", 10)
         ours = one.session(theirs.id)
         answers: list[int] = []
-        remembered = place.engine.remembered
+        append = place.engine.append
 
-        async def overtaken(self: Any, use: KeyUse) -> Remembered | None:
-            found = await remembered(self, use)
+        async def overtaken(self: Any, commits: Any) -> int:
             if not answers:
                 answers.append(0)
                 answers[0] = theirs.settle("m", 5, key="k")
-            return found
+            position: int = await append(self, commits)
+            return position
 
-        monkeypatch.setattr(place.engine, "remembered", overtaken)
+        monkeypatch.setattr(place.engine, "append", overtaken)
         assert ours.settle("m", 5, key="k") == answers[0]
         assert ours.account().spent == 5
 
