@@ -445,7 +445,8 @@ def test_a_vault_from_before_there_were_heads_is_one_still(tmp_path: Path) -> No
     (tmp_path / "old.db").write_bytes(zstd.decompress(packed))
     for suffix in ("keys", "master"):
         shutil.copy(fixtures / f"format-3-sealed.db.{suffix}", tmp_path / f"old.db.{suffix}")
-    (tmp_path / "old.db.master").chmod(0o600)
+    for suffix in ("keys", "master"):
+        (tmp_path / f"old.db.{suffix}").chmod(0o600)
     with perdure.open(tmp_path / "old.db", read_only=True) as db:
         assert (db.verify().ok, db.verify().signed) == (True, 0)
     with perdure.open(tmp_path / "old.db") as db:

@@ -75,7 +75,6 @@ class SqliteStore:
     ) -> None:
         """The seal, or what finds it for the mark that the file carries."""
         self.path = os.path.abspath(path)
-        self._heads: dict[SessionId, tuple[tuple[int, int] | None, Head | None]] = {}
         self._ambient = ambient
         self._read_only = read_only
         self._closed = False
@@ -104,6 +103,7 @@ class SqliteStore:
         self._bell = Bell()
         self._writer = Writer(self.path, self._bell.ring, connection, self._packing)
         self._readers = Readers(self.path, self._packing)
+        self._heads: dict[SessionId, tuple[tuple[int, int] | None, Head | None]] = {}  # its readers' moments
 
     def _pause(self) -> None:
         """Before a fork: close every connection. SQLite keeps its locks per process, and a child that inherited them
