@@ -167,7 +167,7 @@ def _graph_targets(plan: Plan) -> list[Target]:
         Target("F9", kept, disk, "≤", 0.05, disk, theirs, ours=ours),
         Target("F9", past, long, "≥", 5, long, theirs, ours=ours),
         _shown("F9", f"{past}, in the clear", long, theirs, ours=clear),
-        _shown("F9", begun, new, theirs, ours=ours),
+        Target("F9", begun, new, "≥", 5, new, theirs, ours=ours),
         _shown("F9", f"{begun}, in the clear", new, theirs, ours=clear),
     ]
 
