@@ -29,9 +29,9 @@ class Plan:
     graph_kept: int
     """Turns whose messages, one at each step, are weighed on disk."""
     graph_each: int
-    """Steps of each of the concurrent threads."""
-    graph_behind: int
-    """Turns that the long ones of them begin with."""
+    """Steps of each of the concurrent threads between two looks at the clock."""
+    graph_life: int
+    """Steps of each of them from its beginning to its end."""
     slow_peer: int
     """Turns for the peer that needs milliseconds for each."""
     sessions: int
@@ -66,7 +66,7 @@ FULL = Plan(
     graph_late=1_000,
     graph_kept=250,
     graph_each=5,
-    graph_behind=200,
+    graph_life=200,
     slow_peer=60,
     sessions=64,
     each=40,
@@ -92,7 +92,7 @@ QUICK = Plan(
     graph_late=400,
     graph_kept=50,
     graph_each=3,
-    graph_behind=60,
+    graph_life=60,
     slow_peer=20,
     sessions=64,
     each=8,

@@ -52,15 +52,17 @@ interface and compared.
   named; the list of messages is longer every time and begins with the same objects, as in a run. The thread that is
   long already is made once and goes on from one repetition to the next. Bytes on disk are
   those of the closed store after {graph_kept} turns in steps of one message each; they are weighed once in a run.
-  {sessions} threads in one event loop on one file each take {graph_each} steps of `aput_writes` and `aput` in every
-  repetition: long ones, whose first checkpoint holds {graph_behind} turns and which go on from one repetition to the
-  next, and new ones. Of the long ones some are read back, of the new ones all.
+  {sessions} threads in one event loop on one file each take steps of `aput_writes` and `aput`: the first {graph_each},
+  where there is hardly a past to store, in every repetition; and {graph_life} from the first on, in the first two,
+  {graph_each} by each contender in turn. Of the latter some are read back, of the former all.
 - *ADK*: the runner's `append_event`, one at a time, on one session, and on {sessions} sessions at once with a turn
   each; where the store gives up since others write, the event is handed in again, and that is counted. All sessions of
   one user are listed, each with a state of two fields and without events; theirs are made in memory and copied to the
-  file. ADK's interface has no pages: a first page is read from our store, and compared with their whole list.
+  file. ADK's interface has no pages: the first page by our `list_page` is compared with their whole list. An append is
+  a commit that another thread makes; a bare one of that kind, measured apart, takes about a tenth of one of theirs, so
+  one session alone cannot be ten times as fast however little is done besides.
 - *OpenAI Agents*: `add_items` with the four items of a turn. The last {tail} items are read by an object made for
-  it, on a store of ours that is open; their object opens the file itself, as it always does, so its time with the
+  it, on a store of ours that is open, the first time and again; their object opens the file itself, as it always does, so its time with the
   file open, from an object that was asked before, is listed too. Asked again, ours answers from what it remembers
   and looks only for what is new.
 """

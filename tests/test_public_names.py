@@ -28,6 +28,7 @@ PUBLIC = (
     "events",
     "open",
     "restore",
+    "unbroken",
 )
 
 

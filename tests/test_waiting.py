@@ -342,6 +342,53 @@ async def test_unbroken_work_gives_back_its_value_or_its_error() -> None:
         await unbroken(work(LookupError("inside")))
 
 
+async def test_unbroken_work_may_wait_for_anything() -> None:
+    steps: list[Any] = []
+
+    async def work() -> str:
+        await asyncio.sleep(0)
+        steps.append(asyncio.current_task())
+        steps.append(await asyncio.to_thread(lambda: 1))
+        await asyncio.sleep(0.001)
+        steps.append(await asyncio.gather(asyncio.sleep(0, 2), asyncio.sleep(0, 3)))
+        return "done"
+
+    assert await unbroken(work()) == "done"
+    assert steps == [asyncio.current_task(), 1, [2, 3]]
+
+
+async def test_a_cancellation_of_unbroken_work_that_fails_tells_why() -> None:
+    ticket: Ticket[None] = Ticket()
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        await ticket
+
+    task = asyncio.ensure_future(unbroken(work()))
+    await turns()
+    task.cancel()
+    await turns()
+    ticket.fail(LookupError("inside"))
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+async def test_unbroken_work_ends_with_its_loop() -> None:
+    left: list[str] = []
+
+    async def work() -> None:
+        try:
+            await Ticket[None]()
+        finally:
+            left.append("ended")
+
+    waiting = unbroken(work())
+    waiting.send(None)
+    waiting.close()
+    assert left == ["ended"]
+
+
 def test_unbroken_work_of_a_blocking_call_runs_on_its_thread() -> None:
     async def work() -> bool:
         return blocking()

@@ -67,10 +67,6 @@ class Thread:
         self._history: list[AnyMessage] = []
         self._step = 0
 
-    def begin(self, history: list[AnyMessage]) -> None:
-        """Have said this before the first step."""
-        self._history = history
-
     def writes(self, new: list[AnyMessage]) -> tuple[Any, ...]:
         """The arguments of `put_writes` for a step that adds these messages, which are taken up."""
         self._history = [*self._history, *new]
@@ -151,19 +147,17 @@ class Contender:
             for message in _messages(one):
                 self._step([message])
 
-    def gather(self, threads: int, behind: int) -> None:
-        """Begin many threads in one event loop, each with so many turns already in its first checkpoint."""
+    def gather(self, threads: int) -> None:
+        """Begin many threads in one event loop."""
         self._loop = asyncio.new_event_loop()
-        self._behind = self._taken = behind
+        self._taken = 0
         self._loop.run_until_complete(self._gather(threads))
 
     async def _gather(self, threads: int) -> None:
         self._open_saver = self._connected()
         self._async_saver = await self._open_saver.__aenter__()
         self._threads = [Thread(self._async_saver, f"thread {n}") for n in range(threads)]
-        for n, thread in enumerate(self._threads):
-            first = n * APART
-            thread.begin([one for turn in self._corpus.iterate(first, first + self._behind) for one in _messages(turn)])
+        for thread in self._threads:
             thread.config = await self._async_saver.aput(*thread.checkpoint())
 
     def walk(self, steps: int) -> Sample:
@@ -172,11 +166,12 @@ class Contender:
 
     async def _walk(self, steps: int) -> Sample:
         saver, start = self._async_saver, self._taken
-        work = [self._corpus.turns(n * APART + start, n * APART + start + steps) for n in range(len(self._threads))]
+        firsts = [n * APART + start for n in range(len(self._threads))]
+        work = [[_messages(one) for one in self._corpus.iterate(first, first + steps)] for first in firsts]
 
-        async def one_thread(thread: Thread, turns: list[Turn]) -> None:
-            for one in turns:
-                await saver.aput_writes(*thread.writes(_messages(one)))
+        async def one_thread(thread: Thread, turns: list[list[AnyMessage]]) -> None:
+            for new in turns:
+                await saver.aput_writes(*thread.writes(new))
                 thread.config = await saver.aput(*thread.checkpoint())
 
         with Stopwatch() as watch:

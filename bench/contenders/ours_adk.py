@@ -8,7 +8,7 @@ from bench.clock import Sample, repeat
 from bench.contenders import adk_service
 from bench.contenders.adapting import Adapted
 from bench.worker import Differs
-from perdure.adapters.google_adk import APP, USER, PerdureSessionService
+from perdure.adapters.google_adk import PerdureSessionService
 
 
 class Contender(Adapted, adk_service.Contender):
@@ -22,14 +22,16 @@ class Contender(Adapted, adk_service.Contender):
         await self._create(self._service, sessions)
 
     def page(self, limit: int, times: int) -> list[Sample]:
-        """The first page of the same sessions, from the store itself: ADK's interface has no pages."""
-        wanted = {APP: adk_service.LISTED["app_name"], USER: adk_service.LISTED["user_id"]}
+        """The first page of the same sessions, which ADK's own interface cannot ask for."""
 
         def check(page: Any) -> None:
-            if len(page.items) != limit:
-                raise Differs(f"{len(page.items)} sessions on a page of {limit}")
+            if len(page.sessions) != limit or any(not session.state for session in page.sessions):
+                raise Differs(f"{len(page.sessions)} sessions on a page of {limit}, or one without its state")
 
-        return repeat(lambda: self._perdure.find(metadata=wanted, limit=limit), times, after=check)
+        def ask() -> Any:
+            return self._loop.run_until_complete(self._service.list_page(**adk_service.LISTED, limit=limit))
+
+        return repeat(ask, times, after=check)
 
     def close(self) -> None:
         self._perdure.close()

@@ -13,6 +13,10 @@ class Contender(Adapted, openai_session.Contender):
     def _connect(self) -> None:
         self._perdure = self._store()
 
+    def _reopen(self) -> None:
+        self._perdure.close()
+        self._connect()
+
     def _made(self) -> Any:
         return PerdureSession("s", self._perdure)
 

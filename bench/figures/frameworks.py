@@ -12,10 +12,10 @@ from bench.run import FRAMEWORKS, SAVERS, SERVICES, SESSIONS, Run, median, size_
 ROUNDS = 3
 AT_EARLY, AT_LATE, LISTED = 1, 2, 3
 """Which store of a contender holds the thread at an early step, that at a late one, and what is listed."""
-GATHERED = 1
-"""Which twin of a contender carries the crowd of long threads."""
 EVERY = 16
-"""Of long threads, every so many are read back at the end."""
+"""Of threads that lived long, every so many are read back at the end."""
+LIVES = 2
+"""So often threads live from their beginning to their end, however many repetitions there are."""
 
 
 def measure(run: Run) -> None:
@@ -23,7 +23,6 @@ def measure(run: Run) -> None:
         return
     run.say("frameworks: making what is read again and again")
     run.each(SAVERS, partial(_weigh, run))
-    run.each(SAVERS, partial(_gather, run))
     run.attempt(SAVERS[1], partial(_fill, run, ("late",), AT_LATE, run.plan.graph_late))
     run.each(SERVICES, partial(_populate, run))
     run.each(SESSIONS, partial(_fill_items, run))
@@ -33,10 +32,11 @@ def measure(run: Run) -> None:
         _graph(run, here)
         _service(run, here)
         _session(run, here)
+        if repetition <= LIVES:
+            _lives(run, here)
         run.drop(here)
     late = run.plan.graph_late + run.plan.repetitions * _taken(run)
     run.attempt(SAVERS[1], partial(_close, run, AT_LATE, late))
-    run.each(SAVERS, lambda name: run.worker(name, twin=GATHERED).call("scatter", every=EVERY))
     for name in FRAMEWORKS:
         run.dismiss(name)
 
@@ -74,7 +74,6 @@ def _graph(run: Run, here: str) -> None:
     _steps(run, [(metric, (ours,), store, first) for metric, store, first in spans])
     run.attempt(ours, partial(_close, run, AT_EARLY, plan.graph_early - half + _taken(run)))
     run.each(SAVERS, partial(_new_threads, run, here))
-    run.each(SAVERS, partial(_long_threads, run))
 
 
 def _fill(run: Run, place: tuple[str, ...], store: int, turns: int, name: str) -> None:
@@ -109,31 +108,42 @@ def _steps(run: Run, spans: list[tuple[str, tuple[str, ...], int, int]]) -> None
         run.ledger.add(f"{metric}.cpu", name, median(taken, "cpu") * 1e6)
 
 
-def _gather(run: Run, name: str) -> None:
-    """Threads with a past, which go on in every repetition."""
-    _open(run, name, "gathered", twin=GATHERED)
-    run.worker(name, twin=GATHERED).call("gather", threads=run.plan.sessions, behind=run.plan.graph_behind)
-
-
-def _long_threads(run: Run, name: str) -> None:
-    _walk(run, name, GATHERED, "graph.long")
-
-
 def _new_threads(run: Run, here: str, name: str) -> None:
-    worker = run.worker(name)
-    _open(run, name, here, "threads")
-    worker.call("gather", threads=run.plan.sessions, behind=0)
-    _walk(run, name, 0, "graph.new")
-    worker.call("scatter", every=1)
-    worker.ask("close")
+    _begin_threads(run, here, "new threads", name)
+    sample = run.worker(name).call("walk", steps=run.plan.graph_each)
+    _end_threads(run, name, 1)
+    _note_walk(run, "graph.new", name, [sample])
 
 
-def _walk(run: Run, name: str, twin: int, metric: str) -> None:
-    plan = run.plan
-    sample = run.worker(name, twin=twin).call("walk", steps=plan.graph_each)
-    steps = plan.sessions * plan.graph_each
-    run.ledger.add(f"{metric}.rate", name, steps / sample["wall"])
-    run.ledger.add(f"{metric}.cpu", name, sample["cpu"] / steps * 1e6)
+def _lives(run: Run, here: str) -> None:
+    """Many threads at once from their beginning to their end, a few steps by each contender in turn."""
+    run.each(SAVERS, partial(_begin_threads, run, here, "lives"))
+    walked: defaultdict[str, list[Sample]] = defaultdict(list)
+
+    def walk(name: str) -> None:
+        walked[name].append(run.worker(name).call("walk", steps=run.plan.graph_each))
+
+    for _ in range(run.plan.graph_life // run.plan.graph_each):
+        run.each(SAVERS, walk)
+    run.each(SAVERS, lambda name: _end_threads(run, name, EVERY))
+    for name, samples in walked.items():
+        _note_walk(run, "graph.life", name, samples)
+
+
+def _begin_threads(run: Run, here: str, place: str, name: str) -> None:
+    _open(run, name, here, place)
+    run.worker(name).call("gather", threads=run.plan.sessions)
+
+
+def _end_threads(run: Run, name: str, every: int) -> None:
+    run.worker(name).call("scatter", every=every)
+    run.worker(name).ask("close")
+
+
+def _note_walk(run: Run, metric: str, name: str, samples: list[Sample]) -> None:
+    steps = run.plan.sessions * run.plan.graph_each * len(samples)
+    run.ledger.add(f"{metric}.rate", name, steps / sum(sample["wall"] for sample in samples))
+    run.ledger.add(f"{metric}.cpu", name, sum(sample["cpu"] for sample in samples) / steps * 1e6)
 
 
 # ── Google's ADK ──

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perdure.edge.library import AsyncPerdure, aopen
     from perdure.edge.session import AsyncSession
     from perdure.services.loading import SnapshotPolicy
-    from perdure.waiting import drive
+    from perdure.waiting import drive, unbroken
 
 __version__ = "0.1.0"
 
@@ -58,6 +58,7 @@ __all__ = [
     "events",
     "open",
     "restore",
+    "unbroken",
 ]
 
 _HOMES = {
@@ -80,6 +81,7 @@ _HOMES = {
     "events": "events",
     "open": "edge.blocking",
     "restore": "edge.keeping",
+    "unbroken": "waiting",
 }
 
 

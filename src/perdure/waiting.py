@@ -14,10 +14,11 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from threading import Lock, local
 from types import CoroutineType
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from typing import Any, Generic, TypeAlias, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 Steps: TypeAlias = "CoroutineType[Any, Any, Any]"
@@ -88,20 +89,52 @@ def _leave_held() -> None:
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
     """Await work that must not stop half-way: a cancellation of this task waits for its end, and then goes on."""
-    if blocking():
-        return await work
-    import asyncio
+    return await (work if blocking() else _Unbroken(work))
 
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+
+class _Unbroken(Generic[T]):
+    """Takes the steps of a coroutine in the task that awaits it. Whatever the coroutine waits for, the task waits for
+    something else that is told when it comes, so a cancellation strikes that and not the work.
+    """
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, None, T]:
+        from asyncio import CancelledError, get_running_loop
+
+        loop, cancelled = get_running_loop(), None
         try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled from None if task.cancelled() else task.exception()
-    return task.result()
+            while True:
+                awaited = self._work.send(None)
+                if awaited is None:  # a mere turn of the loop
+                    awaited = loop.create_future()
+                    loop.call_soon(_tell, awaited)
+                awaited._asyncio_future_blocking = False  # as a task says that it took it
+                while not awaited.done():
+                    told = loop.create_future()
+                    awaited.add_done_callback(lambda _, told=told: _tell(told))
+                    try:
+                        yield from told
+                    except CancelledError as error:
+                        cancelled = error
+        except StopIteration as finished:
+            if cancelled is not None:
+                raise cancelled from None
+            value: T = finished.value
+            return value
+        except BaseException as error:
+            self._work.close()
+            if cancelled is not None:
+                raise cancelled from error
+            raise
+
+
+def _tell(told: Any) -> None:
+    if not told.done():
+        told.set_result(None)
 
 
 async def aside(work: Callable[[], T]) -> T:
@@ -179,11 +212,7 @@ class Ticket(Generic[T]):
                 loop = asyncio.get_running_loop()
                 future: asyncio.Future[None] = loop.create_future()
 
-                def wake() -> None:
-                    if not future.done():
-                        future.set_result(None)
-
-                waiter = (loop, wake)
+                waiter = (loop, partial(_tell, future))
                 if self._enlist(waiter):
                     try:
                         yield from future.__await__()
@@ -343,52 +372,10 @@ def holding(lock: AbstractContextManager[Any]) -> Generator[None, None, None]:
         yield
 
 
-class Forking(NamedTuple):
-    """What an object does when its process forks. Before: let go of everything a child must not share. In the parent:
-    go on, also if the first was not finished, and also twice. In the child: start anew.
-    """
-
-    before: Callable[[Any], None]
-    parent: Callable[[Any], None]
-    child: Callable[[Any], None]
-
-
-_FORKING: WeakKeyDictionary[Any, Forking] = WeakKeyDictionary()
-_paused: list[tuple[Any, Forking]] = []
-
-
-def on_fork(owner: Any, forking: Forking) -> None:
-    """Have the owner take part in every fork of this process, for as long as it lives."""
-    _FORKING[owner] = forking
-
-
-def _before() -> None:
-    """The latest comer first: whoever came before it may be what it needs to finish."""
-    for owner, forking in reversed(list(_FORKING.items())):
-        _paused.append((owner, forking))  # first: whoever is interrupted on the way goes on as well
-        forking.before(owner)
-
-
-def _in_parent() -> None:
-    _go_on(lambda owner, forking: forking.parent(owner))
-
-
-def _in_child() -> None:
+def _hold_nothing() -> None:
+    """A child of a fork stands in no lane."""
     _mode.held.clear()
-    _go_on(lambda owner, forking: forking.child(owner))
-
-
-def _go_on(how: Callable[[Any, Forking], None]) -> None:
-    """Nobody calls again after a fork, so an interrupt does not keep the rest from going on."""
-    try:
-        while _paused:
-            how(*_paused[-1])
-            _paused.pop()
-    except BaseException:
-        while _paused:
-            how(*_paused.pop())
-        raise
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+    os.register_at_fork(after_in_child=_hold_nothing)

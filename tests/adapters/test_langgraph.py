@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
+from uuid import UUID
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
@@ -296,6 +297,18 @@ def test_a_type_that_is_not_allowed_is_refused_when_it_is_written(db: perdure.Pe
     found = open.get_tuple(at("new"))
     assert found is not None
     assert found.checkpoint["channel_values"]["place"] == Point(2)
+
+
+def test_a_type_is_refused_wherever_it_stands(db: perdure.Perdure) -> None:
+    saver = PerdureSaver(db)
+    config = saver.put(at(checkpoint_ns=""), checkpoint("1", said=[HumanMessage("hi")]), {}, {"said": 1})
+    for number, value in enumerate([[HumanMessage("hi"), Point(1)], {"a": (Point(1),)}, {UUID(int=1): Point(1)}], 2):
+        with pytest.raises(errors.Invalid, match="Point is not on the allowlist"):
+            saver.put(config, checkpoint(str(number), said=value), {}, {"said": number})
+        with pytest.raises(errors.Invalid, match="Point is not on the allowlist"):
+            saver.put_writes(config, [("said", value)], "task")
+    later = saver.put(config, checkpoint("9", said=[HumanMessage("hi"), AIMessage("ho")]), {}, {"said": 9})
+    assert saver.get_tuple(later) is not None
 
 
 def test_pickled_state_is_never_loaded(db: perdure.Perdure) -> None:

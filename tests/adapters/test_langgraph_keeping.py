@@ -22,6 +22,7 @@ from perdure import errors, events
 from perdure.adapters.langgraph import PerdureSaver
 from perdure.adapters.parts.checkpoints import Thread
 from perdure.adapters.parts.langgraph_configs import Bytes
+from perdure.adapters.parts.langgraph_upkeep import Upkeep
 from perdure.adapters.parts.snapshots import RECENT, Snapshot
 from perdure.testing.postgres import Server, running
 from tests.adapters.test_langgraph import at, checkpoint, echo, records, says, shown
@@ -127,6 +128,55 @@ def test_a_copy_goes_its_own_way(db: perdure.Perdure) -> None:
     with pytest.raises(errors.AlreadyExists, match="copy"):
         graph.checkpointer.copy_thread("trip", "copy")
     assert {item.config["configurable"]["thread_id"] for item in PerdureSaver(db).list(None)} == {"trip", "copy"}
+
+
+@pytest.mark.parametrize("begun", ["in LangGraph", "elsewhere"])
+def test_a_thread_that_has_something_takes_no_copy_and_stays_as_it_is(begun: str, db: perdure.Perdure) -> None:
+    graph = echo(PerdureSaver(db))
+    says(graph, "one")
+    if begun == "elsewhere":
+        db.create(name="taken").record(events.Message(role="user", content="mine"))
+    else:
+        says(graph, "mine", at("taken"))
+    before = list(graph.checkpointer.list(at("taken"))), shown(db, "taken")
+    with pytest.raises(errors.AlreadyExists, match="delete it first") as refused:
+        graph.checkpointer.copy_thread("trip", "taken")
+    assert refused.value.thread == "taken"
+    assert (list(graph.checkpointer.list(at("taken"))), shown(db, "taken")) == before
+    graph.checkpointer.delete_thread("taken")
+    graph.checkpointer.copy_thread("trip", "taken")
+    assert shown(db, "taken") == shown(db)
+
+
+def test_a_thread_copied_onto_itself_is_what_it_was(db: perdure.Perdure) -> None:
+    graph = echo(PerdureSaver(db))
+    says(graph, "one")
+    version = db.named("trip").version()
+    graph.checkpointer.copy_thread("trip", "trip")
+    graph.checkpointer.copy_thread("trip", db.named("trip").id)
+    assert db.named("trip").version() == version
+
+
+@pytest.mark.parametrize("source", ["a graph's", "a talk's"])
+def test_two_who_copy_to_one_thread_do_not_mix(
+    source: str, db: perdure.Perdure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = echo(PerdureSaver(db))
+    says(graph, "one")
+    db.create(name="talk").record(events.Message(role="user", content="from elsewhere"))
+    opened = Upkeep.opened
+
+    async def overtaken(self: Upkeep, *given: Any) -> Any:
+        found = await opened(self, *given)
+        monkeypatch.setattr(Upkeep, "opened", opened)
+        await PerdureSaver(db).acopy_thread("talk", "copy")
+        return found
+
+    monkeypatch.setattr(Upkeep, "opened", overtaken)
+    with pytest.raises(errors.VersionConflict):
+        graph.checkpointer.copy_thread("trip" if source == "a graph's" else "talk", "copy")
+    assert shown(db, "copy") == ["from elsewhere"]
+    assert list(graph.checkpointer.list(at("copy"))) == []
 
 
 def test_a_thread_that_was_only_talked_in_elsewhere_is_copied_too(db: perdure.Perdure) -> None:

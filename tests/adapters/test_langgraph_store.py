@@ -128,6 +128,26 @@ def test_a_batch_is_one_append_in_each_namespace(store: PerdureStore, db: perdur
     assert len({event.id[:18] for event in events}) == 1
 
 
+def test_a_batch_that_was_cut_short_is_completed_by_putting_it_again(
+    store: PerdureStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = [PutOp((name,), key, {"n": 1}) for key in "xy" for name in "abc"]
+    append = perdure.AsyncSession.append
+
+    async def full(self: perdure.AsyncSession, *given: Any, **more: Any) -> Any:
+        if self.id == store._db.named("langgraph-store/b").id:
+            raise errors.WorldError("the disk is full")
+        return await append(self, *given, **more)
+
+    with monkeypatch.context() as during:
+        during.setattr(perdure.AsyncSession, "append", full)
+        with pytest.raises(errors.WorldError):
+            store.batch(batch)
+    assert sorted((item.namespace, item.key) for item in store.search(())) == [(("a",), "x"), (("a",), "y")]
+    store.batch(batch)
+    assert len(store.search(())) == 6
+
+
 def test_deleting_what_is_not_there_writes_nothing(store: PerdureStore, db: perdure.Perdure) -> None:
     store.delete(HOT, "a")
     assert db.count() == 0
@@ -162,6 +182,46 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(op: Any, db: perd
     with pytest.raises(errors.Invalid):
         store.batch([op])
     assert store.search(()) == []
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: Any = 1
+    for _ in range(depth - 1):
+        value = [value]
+    return {"v": value}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"n": float("nan")},
+        {1: "a key that is no text"},
+        {"text": "x" * (16 << 20)},
+        {"many": [0] * 1_000_000},
+        nested(64),
+    ],
+    ids=["nan", "key", "large", "many", "deep"],
+)
+def test_a_value_that_cannot_be_kept_keeps_its_whole_batch_out(value: Any) -> None:
+    with perdure.open(":memory:") as db:
+        store = PerdureStore(db)
+        store.put(("first",), "a", {"n": 1})
+        with pytest.raises(errors.Invalid):
+            store.batch(
+                [PutOp(("first",), "a", {"n": 2}), PutOp(("second",), "b", {"n": 2}), PutOp(("third",), "c", value)]
+            )
+        assert [(item.namespace, item.value) for item in store.search(())] == [(("first",), {"n": 1})]
+
+
+@pytest.mark.parametrize(
+    "value", [{"text": "x" * (15 << 20)}, {"many": [0] * 990_000}, nested(63)], ids=["large", "many", "deep"]
+)
+def test_a_value_is_as_large_as_an_event_takes(value: Any) -> None:
+    with perdure.open(":memory:") as db:
+        PerdureStore(db).put(HOT, "a", value)
+        found = PerdureStore(db).get(HOT, "a")
+        assert found is not None
+        assert found.value == value
 
 
 def test_a_match_by_anything_but_prefix_and_suffix_is_refused(store: PerdureStore) -> None:

@@ -146,7 +146,10 @@ def test_what_others_say_and_take_back_is_so_in_langgraph_and_the_other_way_roun
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 5)), min_size=1, max_size=12))
 def test_whoever_speaks_or_takes_back_everybody_agrees(moves: list[tuple[str, int]]) -> None:
-    asyncio.run(played(moves))
+    left = asyncio.run(played(moves))
+    spoken = [f"{move}{number}" for number, (move, _) in enumerate(moves)]
+    assert set(left) <= set(spoken), "nobody hears what nobody said"
+    assert len(set(left)) == len(left), "nothing is heard twice"
 
 
 def silent(saver: PerdureSaver) -> Any:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -426,8 +427,8 @@ async def test_a_cancelled_add_has_happened_or_not_when_the_caller_knows(db: per
     session = PerdureSession("s", db)
     task = asyncio.ensure_future(session.add_items([user("a")]))
     await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    told = task.cancel()  # a store in memory is done by now
+    with pytest.raises(asyncio.CancelledError) if told else nullcontext():
         await task
     assert await session.get_items() == [user("a")]
 

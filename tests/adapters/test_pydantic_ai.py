@@ -112,6 +112,17 @@ class Pair:
             assert plain[0][0] == plain[1][0]
         return plain[0]
 
+    async def everything(self, name: str) -> list[Any]:
+        """All that can be reached of a conversation, as each store has it."""
+        found = []
+        for side, store in enumerate(self.stores):
+            record = await store.read_record(name)
+            tips = [] if record is None else [record.head_id, *record.branches]
+            lines = [await store.read_history(tip, limit=limit) for tip in tips for limit in (None, 1, 3)]
+            single = [await store.read_entry(str(tip)) for tip in tips if tip is not None]
+            found.append(self.plain(side, [record, await store.load_entries(name), lines, single]))
+        return found
+
     def number(self, side: int, id: str | None) -> int | None:
         return None if id is None else self.numbers[side].setdefault(str(id), len(self.numbers[side]))
 
@@ -229,29 +240,19 @@ async def acts_too(pair: Pair, action: tuple[Any, ...]) -> None:
         await pair.both(lambda _, store: store.list_conversations(scope=name, limit=third))
 
 
-async def agree(pair: Pair, db: perdure.AsyncPerdure) -> None:
-    """Everything that can be reached reads the same, and what is shown is the line of the head."""
-    for name in "abc":
-        await pair.both(lambda _, store, name=name: store.read_record(name))
-        await pair.both(lambda _, store, name=name: store.load_entries(name))
-
-        async def tips(_: int, store: ConversationStore, name: str = name) -> Any:
-            record = await store.read_record(name)
-            found = [] if record is None else [record.head_id, *record.branches]
-            lines = [await store.read_history(tip, limit=limit) for tip in found for limit in (None, 1, 3)]
-            return [*lines, [await store.read_entry(str(tip)) for tip in found if tip is not None]]
-
-        await pair.both(tips)
-        history = await pair.stores[0].load(name)
-        if history is not None:
-            fresh = PerdureConversationStore(db)
-            assert await fresh.load(name) == replace(history, revision=(await fresh.load(name)).revision)  # type: ignore[union-attr]
-            items = await db.named(name).conversation()
-            assert len(items) == len(history.messages)
-            shown = [item.native.get("id") or item.native["shows"] for item in items]
-            entries = await fresh.load_entries(name) or []
-            assert shown == [entry.id for entry in entries]
-            assert (await db.named(name).verify()).ok
+async def agree(pair: Pair, db: perdure.AsyncPerdure, name: str) -> None:
+    """What is shown is the line of the head, also for a store that knows nothing yet."""
+    history = await pair.stores[1].load(name)
+    if history is None:
+        return
+    fresh = PerdureConversationStore(db)
+    assert await fresh.load(name) == history
+    items = await db.named(name).conversation()
+    assert len(items) == len(history.messages)
+    shown = [item.native.get("id") or item.native["shows"] for item in items]
+    entries = await fresh.load_entries(name) or []
+    assert shown == [entry.id for entry in entries]
+    assert (await db.named(name).verify()).ok
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -262,7 +263,10 @@ def test_it_answers_as_the_store_in_memory_does(actions: list[tuple[Any, ...]]) 
             pair = Pair(db)
             for count, action in enumerate(actions):
                 await acts(pair, action, count)
-            await agree(pair, db)
+            for name in "abc":
+                theirs, ours = await pair.everything(name)
+                assert ours == theirs
+                await agree(pair, db, name)
 
     asyncio.run(run())
 
@@ -275,6 +279,7 @@ TOGETHER = st.one_of(
     st.tuples(st.just("they take out"), st.integers(0, 9)),
     st.tuples(st.just("they clear"), st.integers(0, 1)),
     st.tuples(st.just("they redact"), st.integers(0, 9)),
+    st.tuples(st.just("they clean"), st.integers(0, 19)),
     st.tuples(st.just("branch"), st.integers(0, 9)),
     st.tuples(st.just("back"), st.integers(0, 9)),
     st.tuples(st.just("fork"), st.integers(0, 9)),
@@ -307,6 +312,18 @@ async def they_take_out(session: perdure.AsyncSession, number: int, *, redact: b
         await session.retract(item.first, item.last)
 
 
+async def they_clean(session: perdure.AsyncSession, number: int) -> None:
+    """Destroy, or take out, something that is not shown."""
+    shown = {version for item in await session.conversation() for version in range(item.first, item.last + 1)}
+    own = (await session.info()).branched_at or 0
+    said = (Message, ToolAsked, ToolFinished)
+    events = [event for event in await session.events() if isinstance(event.data, said) and not event.redacted]
+    hidden = [event.version for event in events if event.version > own and event.version not in shown]
+    if hidden:
+        version = hidden[number // 2 % len(hidden)]
+        await (session.redact([version]) if number % 2 else session.retract(version, version))
+
+
 async def together(db: perdure.AsyncPerdure, name: str, action: tuple[Any, ...], count: int) -> str:
     """Do it, and say in which conversation it goes on."""
     store, session = PerdureConversationStore(db), db.named(name)
@@ -320,6 +337,8 @@ async def together(db: perdure.AsyncPerdure, name: str, action: tuple[Any, ...],
         await session.record(theirs(more, count))
     elif kind in ("they take out", "they redact"):
         await they_take_out(session, more, redact=kind == "they redact")
+    elif kind == "they clean":
+        await they_clean(session, more)
     elif kind == "they clear":
         await session.retract(1)
     elif kind == "fork":

@@ -39,10 +39,28 @@ def serving() -> Iterator[dict[str, str]]:
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_REGION": "us-east-1",
+            # No test, whatever it takes away of the above, asks the metadata service of the machine it runs on.
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_METADATA_ENDPOINT": "http://127.0.0.1:9",
         }
     finally:
         server.terminate()
         server.wait()
+
+
+@contextmanager
+def refusing(address: str) -> Iterator[None]:
+    """Every request is answered with 403, since nobody has been given rights."""
+    _check_rights(address, b"0")  # after so many requests
+    try:
+        yield
+    finally:
+        _check_rights(address, b"inf")
+
+
+def _check_rights(address: str, after: bytes) -> None:
+    request = urllib.request.Request(f"{address}/moto-api/reset-auth", after, {"Content-Type": "text/plain"})
+    urllib.request.urlopen(request, timeout=5).close()
 
 
 def _create_bucket(address: str, server: "subprocess.Popen[bytes]") -> None:

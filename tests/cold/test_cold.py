@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from perdure.cold.s3 import S3Cold
 from perdure.core.errors import BundleMissing, ColdUnreachable, Invalid, ReadOnly
 from perdure.ports.cold import Cold, Kept
 from perdure.waiting import drive
+from tests.cold.s3_server import refusing
 
 BIG = 20 << 20
 
@@ -172,6 +173,69 @@ async def test_a_store_that_does_not_serve_is_unreachable(
         monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/nowhere")
     with pytest.raises(ColdUnreachable, match="check the network, the credentials and the bucket"):
         await S3Cold(s3).put("one", pieces(b"x"))
+
+
+REQUESTS: dict[str, Callable[[Cold], Awaitable[object]]] = {
+    "put": lambda cold: cold.put("two", pieces(b"x")),
+    "put in parts": lambda cold: cold.put("two", pieces(bytes(BIG))),
+    "get": lambda cold: whole(cold, "one"),
+    "stat": lambda cold: cold.stat("one"),
+    "stat of nothing": lambda cold: cold.stat("nothing"),
+    "delete": lambda cold: cold.delete("one"),
+    "list": names,
+    "reach": lambda cold: cold.reach(),
+}
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+async def test_a_refusal_names_the_rights_it_takes(s3: str, asked: str) -> None:
+    cold = S3Cold(s3)
+    await cold.put("one", pieces(b"x"))
+    advice = r"refuses these credentials \(403.*; check that they are right .* get, put, delete and list"
+    with refusing(os.environ["AWS_ENDPOINT_URL"]), pytest.raises(ColdUnreachable, match=advice) as refusal:
+        await REQUESTS[asked](cold)
+    assert refusal.value.fields == {"place": s3, "status": 403}
+    assert "testing" not in refusal.value.message
+    assert await names(cold) == ["one"]
+
+
+def test_a_refused_bucket_is_neither_an_empty_one_nor_the_end_of_a_session(s3: str, tmp_path: Path) -> None:
+    with perdure.open(tmp_path / "store.db", seal=False, cold=s3) as db:
+        kept, goes = db.create("kept"), db.create("goes")
+        for session in (kept, goes):
+            session.append(events.Message(role="user", content="hello"))
+            session.complete()
+        kept.archive()
+        with refusing(os.environ["AWS_ENDPOINT_URL"]):
+            with pytest.raises(ColdUnreachable, match="403"):
+                kept.turns()
+            with pytest.raises(ColdUnreachable, match="403"):
+                goes.archive()
+            with pytest.raises(ColdUnreachable, match="403"):
+                kept.erase()
+        assert kept.verify().ok
+        assert goes.info().cold is None
+        goes.archive()
+        assert [turn.messages[0].content for each in (kept, goes) for turn in each.turns()] == ["hello", "hello"]
+
+
+CREDENTIALS = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+
+
+def test_without_credentials_the_metadata_service_is_left_alone_if_that_is_wanted(
+    s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name)
+    with pytest.raises(ColdUnreachable, match=r"no credentials for s3://.*; set AWS_ACCESS_KEY_ID"):
+        S3Cold(s3)
+
+
+@pytest.mark.parametrize("half", CREDENTIALS)
+def test_half_of_the_credentials_are_none(s3: str, half: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(half)
+    with pytest.raises(ColdUnreachable):
+        S3Cold(s3)
 
 
 async def test_a_place_where_no_folder_can_be_made_is_unreachable() -> None:

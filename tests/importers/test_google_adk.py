@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from google.adk.events.event_actions import EventActions
@@ -17,7 +18,8 @@ from google.genai import types
 import perdure
 from perdure import errors
 from perdure.adapters.google_adk import PerdureSessionService, session_name
-from perdure.importers.google_adk import BATCH, IMPORTING, import_from
+from perdure.importers.google_adk import BATCH, IMPORTING, INCOMPLETE, import_from
+from perdure.importers.report import Imported
 from tests.adapters.test_google_adk import changing, run, runner, said, texts
 from tests.stores.postgres_server import Server, server
 
@@ -25,6 +27,7 @@ __all__ = ["server"]
 
 WHO = {"app_name": "shop", "user_id": "ada"}
 ONE = {**WHO, "session_id": "s1"}
+NAME = session_name("shop", "ada", "s1")
 
 
 @pytest.fixture(params=[":memory:", "sealed"])
@@ -183,6 +186,162 @@ async def test_what_is_no_database_of_adks_is_refused(db: perdure.Perdure, tmp_p
     with pytest.raises(errors.Invalid) as refused:
         await import_from(db, "postgresql://user:secret@localhost:1/none")
     assert "secret" not in str(refused.value)
+
+
+# ── damaged first, repaired later ──
+
+
+async def damaged(path: Path, *ids: str, rewind: str = "") -> dict[str, str]:
+    """A database of six events, some of which cannot be read; what was in them."""
+    service = SqliteSessionService(str(path))
+    held = await service.create_session(**ONE, state={"k": 1})
+    for text in "abcdef":
+        actions = EventActions(rewind_before_invocation_id="of-b") if text == rewind else EventActions()
+        event = said(text, author="user" if text in "ace" else "agent", invocation=f"of-{text}", id=text)
+        await service.append_event(held, event.model_copy(update={"actions": actions}))
+    marks = ", ".join("?" * len(ids))
+    with sqlite3.connect(path) as connection:
+        found = dict(connection.execute(f"SELECT id, event_data FROM events WHERE id IN ({marks})", ids))
+        connection.execute(f"UPDATE events SET event_data = 'nonsense' WHERE id IN ({marks})", ids)
+    connection.close()
+    return found
+
+
+def repair(path: Path, found: dict[str, str]) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.executemany("UPDATE events SET event_data = ? WHERE id = ?", [(v, k) for k, v in found.items()])
+    connection.close()
+
+
+async def both(db: perdure.Perdure, path: Path) -> Imported:
+    """The report of an import, which a dry run before it has told already."""
+    before = list(db.find().items)
+    tried = await import_from(db, str(path), dry_run=True)
+    assert list(db.find().items) == before
+    found = await import_from(db, str(path))
+    assert msgspec.structs.replace(tried, dry_run=False) == found
+    return found
+
+
+@pytest.mark.parametrize("rewind", ["", "c", "d"])
+@pytest.mark.parametrize("gaps", ["b", "bc", "ad", "f", "abcdef"])
+async def test_what_could_not_be_read_is_filled_in_when_the_file_is_repaired(
+    gaps: str, rewind: str, db: perdure.Perdure, tmp_path: Path
+) -> None:
+    path = tmp_path / "adk.db"
+    lost = await damaged(path, *gaps, rewind=rewind)
+    first = await import_from(db, str(path))
+    assert (first.items, first.incomplete) == (6 - len(gaps), [NAME])
+    assert db.named(NAME).info().tags == (INCOMPLETE,)
+    repair(path, dict(list(lost.items())[:1]))
+    await both(db, path)
+    repair(path, lost)
+    last = await both(db, path)
+    assert (last.incomplete, last.items) == ([], len(gaps) - 1)
+    reference = await SqliteSessionService(str(path)).get_session(**ONE)
+    assert reference is not None
+    await matching(db, [reference])
+    session = db.named(NAME)
+    assert session.info().tags == ()
+    heard = [message.content for turn in session.turns() for message in turn.messages]
+    assert heard == ([text for text in "abcdef" if text not in rewound_by(rewind)])
+    again = await both(db, path)
+    assert (again.sessions, [item.what for item in again.skipped]) == (0, [NAME])
+    assert session.verify().ok
+
+
+def rewound_by(rewind: str) -> str:
+    return "abcdef"[1 : "abcdef".index(rewind) + 1] if rewind else ""
+
+
+@pytest.mark.parametrize("rewind", ["", "a", "d"])
+async def test_a_filling_that_was_stopped_goes_on(
+    rewind: str, db: perdure.Perdure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "adk.db"
+    repaired = await damaged(path, "a", "d", rewind=rewind)
+    await import_from(db, str(path))
+    repair(path, repaired)
+
+    async def killed(*_: Any, **__: Any) -> int:
+        raise KeyboardInterrupt
+
+    for step in ("record", "configure"):
+        with monkeypatch.context() as during:
+            during.setattr(perdure.AsyncSession, step, killed)
+            with pytest.raises(KeyboardInterrupt):
+                await import_from(db, str(path))
+    assert (await both(db, path)).incomplete == []
+    assert texts(await PerdureSessionService(db).get_session(**ONE)) == list("abcdef")
+    assert db.named(NAME).info().tags == ()
+
+
+async def test_gaps_stay_where_the_conversation_went_on_and_the_report_says_so(
+    db: perdure.Perdure, tmp_path: Path
+) -> None:
+    path = tmp_path / "adk.db"
+    repaired = await damaged(path, "b", "c")
+    await import_from(db, str(path))
+    service = PerdureSessionService(db)
+    held = await service.get_session(**ONE)
+    assert held is not None
+    await service.append_event(held, said("here"))
+    version = db.named(NAME).version()
+    repair(path, repaired)
+    for _ in range(2):
+        report = await both(db, path)
+        assert (report.sessions, report.items, report.incomplete) == (0, 0, [NAME])
+        (left,) = report.skipped
+        assert left.what == NAME
+        assert "event b, event c" in left.why
+        assert "erase" in left.why
+        assert db.named(NAME).version() == version
+    assert texts(await service.get_session(**ONE)) == ["a", "d", "e", "f", "here"]
+    db.named(NAME).erase()
+    assert (await both(db, path)).items == 6
+
+
+@pytest.mark.parametrize("how", ["retract", "redact", "prune"])
+async def test_what_was_taken_away_here_is_not_brought_back(
+    how: str, db: perdure.Perdure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdure.importers.google_adk.BATCH", 1)
+    path = tmp_path / "adk.db"
+    repaired = await damaged(path, "b")
+    await import_from(db, str(path))
+    session = db.named(NAME)
+    place = session.conversation()[0].first
+    if how == "retract":
+        session.retract(place, place)
+    elif how == "redact":
+        session.redact([place])
+    else:
+        session.prune(place)
+    left = texts(await PerdureSessionService(db).get_session(**ONE))
+    assert "a" not in left
+    repair(path, repaired)
+    report = await both(db, path)
+    assert (report.sessions, report.incomplete) == (0, [NAME])
+    assert texts(await PerdureSessionService(db).get_session(**ONE)) == left
+
+
+async def test_a_state_that_is_repaired_is_filled_in_and_other_tags_stay(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "adk.db"
+    await damaged(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE sessions SET state = 'nonsense'")
+    connection.close()
+    assert (await import_from(db, str(path))).incomplete == [NAME]
+    db.named(NAME).configure(tags=["mine", INCOMPLETE])
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE sessions SET state = '{\"k\": 1}'")
+    connection.close()
+    assert (await both(db, path)).incomplete == []
+    reference = await SqliteSessionService(str(path)).get_session(**ONE)
+    assert reference is not None
+    await matching(db, [reference])
+    assert (await PerdureSessionService(db).list_sessions(**WHO)).sessions[0].state == {"k": 1}
+    assert db.named(NAME).info().tags == ("mine",)
 
 
 # ── the database service; its package, SQLAlchemy, need not be here ──

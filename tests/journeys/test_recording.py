@@ -1,7 +1,10 @@
 """Conversations that a framework carries on: recorded, read backwards, taken back."""
 
+import sys
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,3 +180,21 @@ def test_title_and_metadata_change_in_the_append_that_records(db: perdure.Perdur
     with pytest.raises(errors.VersionConflict):
         session.record(said, metadata={}, expected=before)
     assert session.info().metadata == {"b": 2}
+
+
+async def test_a_reader_that_stops_early_leaves_nothing_to_be_closed_later(db: perdure.Perdure) -> None:
+    session = await db.aio.create(name="s")
+    for number in range(40):
+        await session.record([Message(role="user", content=str(number))])
+    left: list[Any] = []
+    before = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(firstiter=before.firstiter, finalizer=left.append)
+    try:
+        assert [item.payloads[0].content for item in await session.conversation(1)] == ["39"]
+        assert len(await session.tail("nobody", 1)) == 0
+        async with aclosing(session.backwards(1)) as pages:
+            async for _ in pages:
+                break
+    finally:
+        sys.set_asyncgen_hooks(*before)
+    assert left == []

@@ -5,6 +5,7 @@ import pytest
 from perdure.core.errors import AlreadyExists
 from perdure.ports.vault import Count, Entry, GivesMany, KeepsHeads, SignedHead, Vault
 from perdure.sealing.masters import HeldKeys
+from perdure.sealing.sqlvault import SqlVault
 from perdure.sealing.wrapping import INDEX_NAME, index_entry, proof_entry, rewrapped, salt_entry, secret_of
 from tests.sealing.conftest import AMBIENT
 
@@ -213,3 +214,12 @@ def test_a_number_is_noted(keeping: KeepsHeads) -> None:
     for number in (5, 1 << 50, 3):
         keeping.note("signed/mine/local", number)
         assert keeping.noted("signed/mine/local") == number
+
+
+def test_a_vault_that_lacks_a_method_of_its_engine_is_not_made() -> None:
+    class Lacking(SqlVault):
+        def _disconnect(self) -> None:
+            """Nothing is connected."""
+
+    with pytest.raises(TypeError, match="_asking, _delete, _entry, _insert, _looking, _writing"):
+        Lacking(read_only=True)  # type: ignore[abstract]

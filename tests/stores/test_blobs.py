@@ -15,6 +15,7 @@ from perdure.ports.blobs import CHUNK, Blob, Note
 from perdure.ports.seal import CLEAR, Seal
 from perdure.ports.store import Store
 from perdure.sealing.opening import Given, volatile_keyring
+from perdure.stores.sqlblobs import SqlBlobs
 from perdure.stores.sqlite import SqliteStore
 from perdure.stores.volatile import VolatileStore
 from perdure.testing import BlobContract, Builder, FixedAmbient
@@ -294,3 +295,11 @@ async def test_a_reader_is_told_when_its_blob_goes(file: File) -> None:
     await collect(file.store, file.ambient)
     with pytest.raises(BlobMissing, match="while it was read"):
         await file.store.blobs.read(blob, 1)
+
+
+def test_a_table_of_blobs_that_lacks_a_method_of_its_engine_is_not_made() -> None:
+    class Lacking(SqlBlobs[Any]):
+        Q = {}
+
+    with pytest.raises(TypeError, match="abstract method _id"):
+        Lacking(*[lambda _: None] * 3)  # type: ignore[abstract]

@@ -1,4 +1,4 @@
-"""The contract cannot be muted: overriding one of its claims is refused, adding to them is not."""
+"""The contracts cannot be muted: overriding one of their claims is refused, adding to them is not."""
 
 import ast
 import inspect
@@ -7,56 +7,67 @@ import sys
 
 import pytest
 
-from perdure.testing import StoreContract
+from perdure.testing import BlobContract, StoreContract
 from perdure.testing.contract.suite import CLAIMS
 
-ONE = "test_a_stale_append_changes_nothing"
+CONTRACTS = {
+    StoreContract: "test_a_stale_append_changes_nothing",
+    BlobContract: "test_an_abandoned_upload_leaves_nothing",
+}
+each = pytest.mark.parametrize(("contract", "one"), CONTRACTS.items())
 
 
-def test_a_subclass_cannot_override_a_claim() -> None:
-    with pytest.raises(TypeError, match=ONE):
-        type("Muted", (StoreContract,), {ONE: lambda self: None})
+@each
+def test_a_subclass_cannot_override_a_claim(contract: type, one: str) -> None:
+    with pytest.raises(TypeError, match=one):
+        type("Muted", (contract,), {one: lambda self: None})
 
 
-def test_a_subclass_cannot_blank_a_claim() -> None:
-    with pytest.raises(TypeError, match=ONE):
-        type("Muted", (StoreContract,), {ONE: None})
+@each
+def test_a_subclass_cannot_blank_a_claim(contract: type, one: str) -> None:
+    with pytest.raises(TypeError, match=one):
+        type("Muted", (contract,), {one: None})
 
 
-def test_a_subclass_cannot_override_a_claim_through_another_base() -> None:
-    mute = type("Mute", (), {ONE: None})
+@each
+def test_a_subclass_cannot_override_a_claim_through_another_base(contract: type, one: str) -> None:
+    mute = type("Mute", (), {one: None})
     with pytest.raises(TypeError, match="Mute overrides"):
-        type("Muted", (mute, StoreContract), {})
+        type("Muted", (mute, contract), {})
 
 
-def test_a_grandchild_cannot_override_a_claim_either() -> None:
-    child = type("Child", (StoreContract,), {})
-    with pytest.raises(TypeError, match=ONE):
-        type("Grandchild", (child,), {ONE: None})
+@each
+def test_a_grandchild_cannot_override_a_claim_either(contract: type, one: str) -> None:
+    child = type("Child", (contract,), {})
+    with pytest.raises(TypeError, match=one):
+        type("Grandchild", (child,), {one: None})
 
 
-def test_a_subclass_may_add_tests_and_bring_its_store() -> None:
-    added = type("Mine", (StoreContract,), {"test_mine": None, "store": None, "durable": False})
-    assert issubclass(added, StoreContract)
+@each
+def test_a_subclass_may_add_tests_and_bring_its_store(contract: type, one: str) -> None:
+    added = type("Mine", (contract,), {"test_mine": None, "store": None, "durable": False})
+    assert one in dir(added)
 
 
-def test_the_contract_makes_enough_claims_and_all_are_coroutines() -> None:
-    assert len(CLAIMS) >= 60
-    assert all(inspect.iscoroutinefunction(getattr(StoreContract, claim)) for claim in CLAIMS)
+@pytest.mark.parametrize(("contract", "enough"), [(StoreContract, 60), (BlobContract, 25)])
+def test_a_contract_makes_enough_claims_and_all_are_coroutines(contract: type, enough: int) -> None:
+    assert len(CLAIMS[contract]) >= enough
+    assert all(inspect.iscoroutinefunction(getattr(contract, claim)) for claim in CLAIMS[contract])
 
 
-def test_no_claim_hides_another_of_the_same_name() -> None:
-    bases = [base for base in StoreContract.__mro__ if base.__module__.startswith("perdure.testing.contract")]
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_no_claim_hides_another_of_the_same_name(contract: type) -> None:
+    bases = [base for base in contract.__mro__ if base.__module__.startswith("perdure.testing.contract")]
     names = []
     for base in bases:
         (body,) = ast.parse(inspect.getsource(base)).body
         assert isinstance(body, ast.ClassDef)
         names += [node.name for node in body.body if isinstance(node, ast.AsyncFunctionDef) and "test_" in node.name]
-    assert sorted(names) == sorted(CLAIMS)
+    assert sorted(names) == sorted(CLAIMS[contract])
 
 
 def test_durability_is_claimed_unless_a_store_declares_otherwise() -> None:
-    assert StoreContract.durable is True
+    assert StoreContract.durable is BlobContract.durable is True
 
 
 def test_the_rest_of_the_package_needs_no_pytest() -> None:

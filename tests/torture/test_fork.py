@@ -168,3 +168,25 @@ db.close()
 """,
         tmp_path,
     )
+
+
+def test_an_object_that_fails_at_every_fork_keeps_no_other_from_going_on(tmp_path: Path) -> None:
+    run(
+        """
+from perdure import forking
+class Owner: pass
+failing, told = Owner(), []
+def fail(owner):
+    told.append("failed")
+    raise LookupError("always")
+forking.on_fork(failing, forking.Forking(lambda owner: None, fail, fail))
+sys.unraisablehook = lambda unraisable: None  # Python reports what a hook of a fork raises
+child = fork(lambda: session.append(turn("c")))
+session.append(turn("p"))
+assert ended(child)
+assert told and not forking._paused
+assert sorted(names(session)) == ["before", "c", "p"]
+db.close()
+""",
+        tmp_path,
+    )

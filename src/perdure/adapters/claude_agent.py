@@ -41,6 +41,7 @@ with Extra("claude-agent"):
     )
 
     from perdure.adapters.parts import claude_entries as entries_
+    from perdure.adapters.parts.claude_chains import calls_of, forms_of, stand_in
     from perdure.adapters.parts.claude_entries import BY, Entry, Kept
 
 PROJECT: Final = "claude_project"
@@ -104,6 +105,8 @@ class _Seen:
                 if payload.by == BY:
                     self._entry(payload.data)
             elif isinstance(payload, Message | ToolAsked | ToolFinished):
+                if calls_of(payload):
+                    self.uuids.add(stand_in(event.id))
                 mark = payload.metadata.get("native")
                 if type(mark) is not dict or mark.get("by") != BY:
                     self.uuids.add(event.id)  # what others said goes by its event's id
@@ -215,7 +218,7 @@ class PerdureSessionStore(SessionStore):
             return None
         return [
             cast(SessionStoreEntry, entry)
-            for form in entries_.forms_of(events, place.session)
+            for form in forms_of(events, place.session)
             if (entry := await self._entry(form)) is not None
         ] or None
 

@@ -6,11 +6,10 @@ one is refused, and only then. `perdure.adapters.parts.google_adk_events` does t
 """
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing, suppress
 from copy import deepcopy
-from functools import lru_cache
 from hashlib import sha256
-from operator import itemgetter
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -40,17 +39,26 @@ with Extra("google-adk"):
         scopes,
         spelled,
     )
+    from perdure.adapters.parts.google_adk_rows import (
+        APP,
+        LISTED,
+        MARK,
+        SESSION,
+        SHARED,
+        USER,
+        SessionsPage,
+        app_state_name,
+        card,
+        marker,
+        session_name,
+        session_of,
+        user_state_name,
+    )
 
-APP: Final = "adk_app"
-USER: Final = "adk_user"
-SESSION: Final = "adk_session"
-LISTED: Final = "adk_state"
-SHARED: Final = "adk_shared_by"
-MOST_LISTED: Final = 4096
-"""So many bytes of a session's state lie in its row, for lists; a larger one is read from the session."""
 PAGE: Final = 1000
-MARK: Final = "perdure:"
-_BLANK: Final = Session(app_name="", user_id="", id="")
+
+
+__all__ = ["PerdureSessionService", "SessionsPage", "app_state_name", "rewound", "session_name", "user_state_name"]
 
 
 class PerdureSessionService(BaseSessionService):
@@ -87,7 +95,9 @@ class PerdureSessionService(BaseSessionService):
             raise AlreadyExistsError(f"Session with id {chosen} already exists; choose another.") from None
         row = await made.info()
         merged = {**own, **await self._common(app_name, user_id)}
-        return _session(app_name, user_id, chosen, merged, [], row.created_at / 1_000_000, marker(made.id, row.version))
+        return session_of(
+            app_name, user_id, chosen, merged, [], row.created_at / 1_000_000, marker(made.id, row.version)
+        )
 
     @override
     async def get_session(
@@ -102,18 +112,34 @@ class PerdureSessionService(BaseSessionService):
         events, updated = await self._read(handle, now.version, config or GetSessionConfig())
         merged = {**given(now.vars.document), **await self._common(app_name, user_id)}
         at = updated if updated is not None else now.origin.created_at / 1_000_000
-        return _session(app_name, user_id, chosen, merged, events, at, marker(handle.id, now.version))
+        return session_of(app_name, user_id, chosen, merged, events, at, marker(handle.id, now.version))
 
     @override
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """The sessions of an app, or of one of its users, with state and without events; the one used last is last."""
+        rows = await self._rows(_wanted(app_name, user_id))
+        found = await self._listed(app_name, rows, await self._holding(app_name) if user_id is None else [user_id])
+        found.sort(key=_used)
+        return ListSessionsResponse(sessions=found)
+
+    async def list_page(
+        self, *, app_name: str, user_id: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> SessionsPage:
+        """A page of what `list_sessions` gives whole, the latest sessions first. It costs what its rows cost, however
+        many sessions there are.
+        """
+        page = await self._db.find(metadata=_wanted(app_name, user_id), limit=limit, cursor=cursor)
+        users = {str(row.metadata.get(USER, "")) for row in page.items}
+        return SessionsPage(sessions=await self._listed(app_name, page.items, users), cursor=page.cursor)
+
+    async def _listed(self, app_name: str, rows: Sequence[Any], users: Iterable[str]) -> list[Session]:
+        """The sessions of these rows, without events; the users are those who may hold something."""
         app = await self._vars(app_state_name(app_name), State.APP_PREFIX)
-        holding = [user_id] if user_id is not None else await self._holding(app_name)
         common = {
-            user: {**app, **await self._vars(user_state_name(app_name, user), State.USER_PREFIX)} for user in holding
+            user: {**app, **await self._vars(user_state_name(app_name, user), State.USER_PREFIX)} for user in users
         }
-        found: list[tuple[int, str, str, Session]] = []
-        for row in await self._rows({APP: app_name} if user_id is None else {APP: app_name, USER: user_id}):
+        found: list[Session] = []
+        for row in rows:
             meta = row.metadata
             user, listed = str(meta.get(USER, "")), meta.get(LISTED)
             # A branch goes by its own id: the session it was made from has the other one.
@@ -126,9 +152,8 @@ class PerdureSessionService(BaseSessionService):
             if more:
                 merged.update(deepcopy(more))
             at, mark = row.active_at / 1_000_000, marker(row.session, row.version)
-            found.append((row.active_at, user, chosen, _session(app_name, user, chosen, merged, [], at, mark)))
-        found.sort(key=itemgetter(0, 1, 2))
-        return ListSessionsResponse(sessions=[item[3] for item in found])
+            found.append(session_of(app_name, user, chosen, merged, [], at, mark))
+        return found
 
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -288,9 +313,11 @@ class PerdureSessionService(BaseSessionService):
         else:
             known: list[Event] = []
             looked, wanted = 0, max(1, count or 0)
-            async for page in handle.backwards(min(wanted + 4, PAGE)):
-                known += [event for event in page if event.version <= version]
-                if len(known) >= 2 * looked:
+            async with aclosing(handle.backwards(min(wanted + 4, PAGE))) as pages:
+                async for page in pages:
+                    known += [event for event in page if event.version <= version]
+                    if len(known) < 2 * looked:
+                        continue
                     looked, pairs = len(known), history(reversed(known))
                     late = [event for _, event in pairs if not after or event.timestamp >= after]
                     if len(late) >= wanted and count is not None:
@@ -334,38 +361,12 @@ class PerdureSessionService(BaseSessionService):
         return {**app, **await self._vars(user_state_name(app_name, user_id), State.USER_PREFIX)}
 
 
-@lru_cache(maxsize=4096)
-def session_name(app_name: str, user_id: str, session_id: str) -> str:
-    """The name that the session of an app, a user and an id goes by; `db.named` of it opens it from anywhere."""
-    return f"adk/{_part(app_name)}/{_part(user_id)}/{_part(session_id)}"
+def _wanted(app_name: str, user_id: str | None) -> Document:
+    return {APP: app_name} if user_id is None else {APP: app_name, USER: user_id}
 
 
-def app_state_name(app_name: str) -> str:
-    """The name of the session that holds what all sessions of an app share."""
-    return f"adk-app/{_part(app_name)}"
-
-
-def user_state_name(app_name: str, user_id: str) -> str:
-    """The name of the session that holds what all sessions of a user share."""
-    return f"adk-user/{_part(app_name)}/{_part(user_id)}"
-
-
-def _part(text: str) -> str:
-    return text.replace("%", "%25").replace("/", "%2F")
-
-
-def marker(session: str, version: int) -> str:
-    """The revision an object stands at, as ADK carries it along, through copies too."""
-    return f"{MARK}{version}:{session}"
-
-
-def card(app_name: str, user_id: str, session_id: str, document: Document) -> Document:
-    """What a session's row says: whose it is, and its state unless that is large."""
-    found: Document = {APP: app_name, USER: user_id, SESSION: session_id, LISTED: None}
-    text = msgspec.json.encode(document)
-    if len(text) <= MOST_LISTED and msgspec.json.decode(text) == document:
-        found[LISTED] = text.decode()
-    return found
+def _used(session: Session) -> tuple[float, str, str]:
+    return session.last_update_time, session.user_id, session.id
 
 
 async def rewound(handle: AsyncSession, version: int, invocation: str | None) -> int | None:
@@ -383,15 +384,3 @@ def _without_temporary(event: AdkEvent) -> AdkEvent:
         return event
     lasting = {key: value for key, value in delta.items() if not key.startswith(State.TEMP_PREFIX)}
     return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": lasting})})
-
-
-def _session(
-    app_name: str, user_id: str, session_id: str, state: Document, events: list[AdkEvent], at: float, mark: str
-) -> Session:
-    made = _BLANK.__copy__()  # half the time of making one: every field is of its type already
-    made.__dict__.update(
-        app_name=app_name, user_id=user_id, id=session_id, state=state, events=events, last_update_time=at
-    )
-    made.__pydantic_fields_set__.update(made.__dict__)
-    made._storage_update_marker = mark
-    return made

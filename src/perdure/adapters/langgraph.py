@@ -10,13 +10,13 @@ True
 One `put` is one durable append: the new messages as ordinary turns, then what differs from the parent checkpoint.
 """
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from perdure import AsyncPerdure, AsyncSession, Perdure, drive, errors
 from perdure.adapters.parts.following import Following
 from perdure.adapters.parts.needing import Extra, store_of
+from perdure.adapters.parts.recent import Recent
 from perdure.events import Noted
 
 with Extra("langgraph"):
@@ -66,17 +66,20 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         channels: Collection[str] = CHANNELS,
     ) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
+        self._codec = Bytes(self.serde)
         self._db = store_of(db, "PerdureSaver")
         self._channels = tuple(channels)
         self._following = Following(Thread)
         self._upkeep = Upkeep(self._db, self._following)
-        self._puts: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-        self._lives: OrderedDict[tuple[str, str], tuple[Checkpoint, dict[str, Snapshot]]] = OrderedDict()
-        self._vacant: OrderedDict[str, int] = OrderedDict()
+        self._puts: Recent[tuple[str, str, str], None] = Recent(_KNOWN)
+        self._lives: Recent[tuple[str, str], tuple[Checkpoint, dict[str, Snapshot]]] = Recent(_LIVES)
+        self._vacant: Recent[str, int] = Recent(_KNOWN)
 
     @property
     def _bytes(self) -> Bytes:
-        return Bytes(self.serde)
+        if self._codec.serde is not self.serde:
+            self._codec = Bytes(self.serde)
+        return self._codec
 
     # ── reading ──
 
@@ -93,8 +96,7 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
             return None
         if view.unseen and not view.tips.get(ROOT):
             return self._begun(view, place, version)
-        self._vacant[session.id] = self._vacant.pop(session.id, 0) + latest
-        _trim(self._vacant)
+        self._vacant.keep(session.id, self._vacant.get(session.id, 0) + latest)
         return None
 
     def _tuple(self, view: Thread, found: Checkpoint, place: Place, latest: int = 0) -> CheckpointTuple:
@@ -220,13 +222,10 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
             except errors.VersionConflict:
                 fresh = True
                 continue
-            self._puts[session.id, place.ns, record["id"]] = None
-            _trim(self._puts)
+            self._puts.keep((session.id, place.ns, record["id"]), None)
             made = await self._made(session, view, place.ns, record["id"], version)
             if made is not None:
-                self._lives[session.id, place.ns] = (made, plan.lives)
-                self._lives.move_to_end((session.id, place.ns))
-                _trim(self._lives, _LIVES)
+                self._lives.keep((session.id, place.ns), (made, plan.lives))
             return place.config(Told(record["id"]))
 
     async def _write(self, session: AsyncSession, upon: int | bytes, plan: Plan) -> None:
@@ -393,8 +392,3 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
     ) -> Mapping[str, DeltaChannelHistory]:
         """As `aget_delta_channel_history`."""
         return drive(self.aget_delta_channel_history(config=config, channels=channels))
-
-
-def _trim(known: OrderedDict[Any, Any], kept: int = _KNOWN) -> None:
-    while len(known) > kept:
-        known.popitem(last=False)

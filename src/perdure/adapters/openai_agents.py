@@ -12,20 +12,19 @@ The session's id is the name of a perdure session: `db.named("lisbon")` is the s
 session of that name in every other framework.
 """
 
-import asyncio
 import inspect
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from perdure import AsyncPerdure, AsyncSession, Perdure, errors
+from perdure import AsyncPerdure, AsyncSession, Perdure, errors, unbroken
 from perdure.adapters.parts import responses
 from perdure.adapters.parts.histories import NOTHING, History, Place
 from perdure.adapters.parts.making import made
 from perdure.adapters.parts.needing import Extra, store_of
+from perdure.adapters.parts.recent import Recent
 from perdure.events import Spoken
 
 with Extra("openai-agents"):
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from agents import RunContextWrapper, TResponseInputItem
     from agents.memory import OpenAIResponsesCompactionArgs
 
-T = TypeVar("T")
 Compact = Callable[
     [list["TResponseInputItem"]], "list[TResponseInputItem] | Awaitable[list[TResponseInputItem] | None] | None"
 ]
@@ -43,7 +41,7 @@ APPEND = 4096
 """How many events one append takes."""
 KEPT: Final = 64
 """Of so many sessions of a store it is remembered what was read last."""
-_seen: "WeakKeyDictionary[AsyncPerdure, OrderedDict[str, History]]" = WeakKeyDictionary()
+_seen: "WeakKeyDictionary[AsyncPerdure, Recent[str, History]]" = WeakKeyDictionary()
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -79,7 +77,7 @@ class PerdureSession:
         self.run_compaction = None if compact is None else self._run_compaction
         self._compact = compact
         self._db = store_of(db, "PerdureSession")
-        self._seen = _seen.setdefault(self._db, OrderedDict())
+        self._seen = _seen.setdefault(self._db, Recent(KEPT))
 
     def __repr__(self) -> str:
         return f"PerdureSession({self.session_id!r})"
@@ -105,15 +103,15 @@ class PerdureSession:
     ) -> None:
         """Add to the history, as one durable append."""
         for payloads in appends(responses.written(items)):
-            await settled(self._record(payloads))
+            await unbroken(self._record(payloads))
 
     async def pop_item(self, *, wrapper: "RunContextWrapper[Any] | None" = None) -> "TResponseInputItem | None":
         """Take the latest item out of the conversation; of several who pop at once each gets another one."""
-        return cast("TResponseInputItem | None", await settled(self._pop()))
+        return cast("TResponseInputItem | None", await unbroken(self._pop()))
 
     async def clear_session(self, *, wrapper: "RunContextWrapper[Any] | None" = None) -> None:
         """Take everything out of the conversation."""
-        await settled(self._clear())
+        await unbroken(self._clear())
 
     # ── behind them ──
 
@@ -133,10 +131,7 @@ class PerdureSession:
         except errors.NotFound:
             self._seen.pop(session.id, None)
             return NOTHING
-        self._seen[session.id] = seen
-        self._seen.move_to_end(session.id)
-        while len(self._seen) > KEPT:
-            self._seen.popitem(last=False)
+        self._seen.keep(session.id, seen)
         return seen
 
     async def _record(self, payloads: Sequence[Spoken]) -> None:
@@ -201,14 +196,14 @@ class PerdureSession:
         seen = history.entries if limit is None else history.entries[-limit:]
 
         async def replace_suffix(start: int, output: "list[TResponseInputItem]") -> bool:
-            return await settled(self._replace([entry.first for entry in seen], start, output))
+            return await unbroken(self._replace([entry.first for entry in seen], start, output))
 
         items = cast("list[TResponseInputItem]", history.latest(limit))
         return Snapshot(items, complete, replace_suffix)
 
     async def _atomic_replace_items(self, items: "list[TResponseInputItem]") -> bool:
         """What `OpenAIResponsesCompactionSession` asks of a store that replaces a whole history in one step."""
-        return await settled(self._replace(None, 0, items))
+        return await unbroken(self._replace(None, 0, items))
 
     async def _replace(self, seen: list[int] | None, start: int, output: Sequence[Any]) -> bool:
         """Put items in the place of the latest ones; False if those are no longer the latest."""
@@ -245,18 +240,3 @@ def appends(groups: Sequence[Sequence[Spoken]]) -> list[list[Spoken]]:
             found.append([])
         found[-1] += group
     return found
-
-
-async def settled(work: Coroutine[Any, Any, T]) -> T:
-    """Await a write to its end, also when the caller is cancelled meanwhile: what became of it is known then."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError as error:
-        cancelled = error
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    raise cancelled from None if task.cancelled() else task.exception()

@@ -19,8 +19,7 @@ A conversation's id is the name of a perdure session: `db.named("lisbon")` is th
 session of that name in every other framework.
 """
 
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -40,31 +39,11 @@ with Extra("pydantic-ai"):
     )
 
     from perdure.adapters.parts import pydantic_messages as messages
-    from perdure.adapters.parts.pydantic_lines import (
-        ASIDE,
-        BY,
-        DAY,
-        MOVED,
-        NOW,
-        RECORD,
-        EntryId,
-        Reading,
-        Trail,
-        Unit,
-        arranged,
-        enough,
-        kept,
-        made_at,
-        payloads_of,
-        session_of,
-        written,
-    )
+    from perdure.adapters.parts.pydantic_entries import BY, arranged, enough, kept, written
+    from perdure.adapters.parts.pydantic_lines import ASIDE, MOVED, RECORD, Reading, Trail, Unit
+    from perdure.adapters.parts.pydantic_reading import LISTED, MARK, Lines
 
-MARK: Final = "conversation"
-"""What a session's metadata says under `pydantic_ai` once a record was noted in its log."""
 SCOPE: Final = "pydantic_ai_scope"
-KNOWN: Final = 65_536  # entries whose places are remembered
-PAGE, LISTED = 256, 100
 ROUNDS: Final = 1000
 """How often a write is tried again while others write to the same session."""
 _RECORDS: Final = pydantic.TypeAdapter(
@@ -91,7 +70,7 @@ class PerdureConversationStore(ConversationStore):
 
     def __init__(self, db: Perdure | AsyncPerdure) -> None:
         self._db = store_of(db, "PerdureConversationStore")
-        self._places: OrderedDict[str, str] = OrderedDict()
+        self._lines = Lines(self._db)
 
     # ── reading ──
 
@@ -123,90 +102,19 @@ class PerdureConversationStore(ConversationStore):
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """The entry of this id; `KeyError` if no conversation has it."""
-        return (await self.read_history(entry_id, limit=1))[0]
+        found = await self.read_history(entry_id, limit=1)
+        if not found or found[0].id != entry_id:  # it was there, and was taken out
+            raise KeyError(entry_id)
+        return found[0]
 
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
         """The entries up to `head_id`, or the last of them; reads no further back than they lie."""
         if head_id is None or (limit is not None and limit < 1):
             return []
-        async for session in self._candidates(head_id):
-            found = await self._line(self._db.named(session), head_id, limit)
-            if found is not None:
-                return found
-        raise KeyError(head_id)
-
-    async def _line(self, session: AsyncSession, head: str, limit: int | None) -> list[ConversationEntry] | None:
-        """The entries that lead to one; None if the session does not have it."""
-        trail = await self._follow(session, head, None if limit is None else limit + 1)
-        return None if trail.missing else self._entries(session, trail, limit)
-
-    async def _follow(self, session: AsyncSession, want: str, limit: int | None = None) -> Trail:
-        """Follow entries back from one of them."""
-        trail = Trail(Reading(), want, limit)
-        async for units in self._units(session, trail.reading, PAGE if limit is None else min(limit + 4, PAGE)):
-            for unit in units:
-                trail.take(unit)
-            if trail.ended:
-                break
-        return trail
-
-    async def _units(self, session: AsyncSession, reading: Reading, page: int) -> AsyncIterator[list[Unit]]:
-        """The units of a session's log, newest first, a page of appends at a time; none if there is no such session."""
-        try:
-            async for events in session.backwards(page):
-                yield [unit for event in events for unit in reading.units(event)]
-        except errors.NotFound:
-            return
-
-    def _entries(self, session: AsyncSession, trail: Trail, limit: int | None) -> list[ConversationEntry]:
-        """What was found, as entries in their order, each linked to the one before it."""
-        line, names = trail.found[::-1], trail.reading.names
-        kept = line if limit is None else line[-limit:]
-        before = line[-len(kept) - 1].id if len(line) > len(kept) else None
-        own = iter(messages.as_messages(unit.text for unit in kept if unit.text is not None))
-        entries: list[ConversationEntry] = []
-        lacking = trail.reading.left_open()
-        for unit in kept:
-            told = next(own) if unit.text is not None else messages.heard(unit.payloads, unit.at, names)
-            told = messages.in_words(told, {call for call, at in lacking if unit.first <= at <= unit.last})
-            parent = before and self._id(before, session)
-            entries.append(ConversationEntry(id=self._id(unit.id, session), parent_id=parent, message=told))
-            before = unit.id
-        return entries
-
-    def _id(self, entry: str, session: AsyncSession) -> EntryId:
-        """An entry's id, and a note of where it is."""
-        self._places[entry] = session.id
-        self._places.move_to_end(entry)
-        while len(self._places) > KNOWN:
-            self._places.popitem(last=False)
-        return EntryId(entry, session.id)
-
-    async def _candidates(self, entry: str) -> AsyncIterator[str]:
-        """The sessions that may have an entry: where it was seen, where it says, then all that lived in its time."""
-        tried: list[str] = []
-        seen = entry.session if isinstance(entry, EntryId) else None
-        for place in (seen, self._places.get(entry), session_of(entry)):
-            if place is not None and place not in tried:
-                tried.append(place)
-                yield place
-        cursor: str | None = None
-        made = made_at(entry)
-        while True:
-            page = await self._db.find(
-                metadata={BY: MARK},
-                active_after=None if made is None else made - DAY,
-                created_before=None if made is None else made + DAY,
-                order="active",
-                limit=LISTED,
-                cursor=cursor,
-            )
-            for row in page.items:
-                if row.session not in tried:
-                    yield row.session
-            cursor = page.cursor
-            if cursor is None:
-                return
+        found = await self._lines.history(head_id, limit)
+        if found is None:
+            raise KeyError(head_id)
+        return found
 
     async def _present(self, session: AsyncSession, name: str | None) -> Present | None:
         """A session as it stands; None if there is none. Reads back to the record that was noted last."""
@@ -215,29 +123,12 @@ class PerdureConversationStore(ConversationStore):
                 row = await session.info()
             except errors.NotFound:
                 return None
-            shown = await self._newest(session, marked=row.metadata.get(BY) == MARK)
+            shown = await self._lines.newest(session, marked=row.metadata.get(BY) == MARK)
             reading = shown.reading
             if reading.version == row.version:  # else somebody wrote in between: look again
                 record = self._record(session, shown, row.branched_at or 0, name)
                 fresh = reading.change is not None and reading.change.kind == "created"
                 return Present(session, row.version, row.metadata, record, fresh)
-
-    async def _newest(self, session: AsyncSession, *, marked: bool) -> Trail:
-        """Look for what was shown last, and for the note of a record if there is one; mostly both are right there."""
-        page = 2
-        while True:
-            shown = Trail(reading := Reading(), NOW, 1)
-            async for units in self._units(session, reading, page):
-                for unit in units:
-                    shown.take(unit)
-                noted = reading.note is not None
-                if (noted and reading.change is None) or (shown.ended and (noted or not marked)):
-                    return shown
-                if page != PAGE:
-                    break
-            if page == PAGE:
-                return shown
-            page = PAGE
 
     def _record(
         self, session: AsyncSession, shown: Trail, branched_at: int, name: str | None
@@ -249,13 +140,13 @@ class PerdureConversationStore(ConversationStore):
         own = note is not None and note.version > branched_at
         if noted is not None and own and change is None:
             noted.conversation_id = name or noted.conversation_id
-            noted.head_id = None if noted.head_id is None else self._id(noted.head_id, session)
-            noted.branches = [self._id(tip, session) for tip in noted.branches]
+            noted.head_id = None if noted.head_id is None else self._lines.place(noted.head_id, session)
+            noted.branches = [self._lines.place(tip, session) for tip in noted.branches]
             return noted
         if noted is None and head is None:
             return None
         assert change is not None  # a session begins with one
-        at = None if head is None else self._id(head.id, session)
+        at = None if head is None else self._lines.place(head.id, session)
         made = noted or ConversationRecord(conversation_id=session.id, head_id=at, updated_at=messages.time_of(0))
         origin = made.conversation_id
         made.conversation_id = name or (origin if own else session.id)
@@ -263,7 +154,7 @@ class PerdureConversationStore(ConversationStore):
             made.forked_from, made.forked_at = origin, at
         made.deferred_tool_requests = made.deferred_tool_requests if at == made.head_id else None
         made.head_id = at
-        made.branches = [self._id(tip, session) for tip in made.branches]
+        made.branches = [self._lines.place(tip, session) for tip in made.branches]
         made.revision = f"perdure-{change.id}"
         made.updated_at = max(messages.time_of(change.at), made.updated_at)
         return made
@@ -291,7 +182,7 @@ class PerdureConversationStore(ConversationStore):
                 if present is not None:
                     await self._append(present, record, base, line, rest)
                     for entry in new_entries:
-                        self._id(entry.id, session)
+                        self._lines.place(entry.id, session)
                     return
             except (errors.VersionConflict, errors.AlreadyExists, errors.NotFound):
                 pass  # somebody was first: see what the revision is now
@@ -311,9 +202,9 @@ class PerdureConversationStore(ConversationStore):
 
     async def _source(self, name: str, base: str) -> tuple[AsyncSession, int | None]:
         """The session that has an entry, and the version at which it was the last one shown, if it still reads so."""
-        async for place in self._candidates(base):
+        async for place in self._lines.candidates(base):
             source = self._db.named(place)
-            trail = await self._follow(source, base)
+            trail = await self._lines.follow(source, base)
             if not trail.missing:
                 return source, None if trail.broken or not trail.found else trail.found[0].last
         raise ConversationConflict(name)
@@ -358,7 +249,7 @@ class PerdureConversationStore(ConversationStore):
         reading = Reading()
         trail = Trail(reading, base)
         shown: list[Unit] = []
-        async for units in self._units(present.session, reading, PAGE):
+        async for units in self._lines.units(present.session, reading):
             for unit in units:
                 trail.take(unit)
                 if reading.shown(unit) and not unit.lost:
@@ -372,7 +263,7 @@ class PerdureConversationStore(ConversationStore):
             same -= 1
         staying = {unit.id for unit in old[:same]}
         again = [unit for unit in reversed(trail.found) if unit.id not in staying]
-        events = [payload for unit in again for payload in native(BY, {"shows": unit.id}, payloads_of(unit))]
+        events = [payload for unit in again for payload in native(BY, {"shows": unit.id}, unit.told)]
         return old[same].first if same < len(old) else None, [unit.id for unit in again], [*events]
 
     async def _borrow(

@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator
 from threading import RLock
 from typing import Any, Generic, Self, TypeVar, overload
 
-from perdure.waiting import Forking, holding, on_fork
+from perdure.forking import Forking, on_fork
+from perdure.waiting import holding
 
 T = TypeVar("T")
 

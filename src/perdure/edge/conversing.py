@@ -1,6 +1,7 @@
 """Conversations that a framework carries on, as async callers hand them over and read them back."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from perdure.compose import Services
@@ -114,20 +115,24 @@ class Conversing:
         """
         found: list[Event] = []
         enough = wanted
-        async for page in self._services.sessions.log.standing(head, wanted // 4 + 1):
-            found += page
-            if len(found) >= enough:
-                items = items_of(reversed(found))
-                if len(items) >= wanted:
-                    return items
-                enough = 2 * len(found)
+        async with aclosing(self._services.sessions.log.standing(head, wanted // 4 + 1)) as pages:
+            async for page in pages:
+                found += page
+                if len(found) >= enough:
+                    items = items_of(reversed(found))
+                    if len(items) >= wanted:
+                        return items
+                    enough = 2 * len(found)
         return items_of(reversed(found))
 
-    async def backwards(self, page: int = 256) -> AsyncIterator[list[Event]]:
-        """The log newest first, a page of appends at a time, for readers that stop early."""
+    async def backwards(self, page: int = 256) -> AsyncGenerator[list[Event], None]:
+        """The log newest first, a page of appends at a time, for readers that stop early: `contextlib.aclosing` ends it
+        for those who do.
+        """
         wanted = given.number_of(page, "page")
         if not 1 <= wanted <= MAX_PAGE:
             raise Invalid(f"a page has 1 to {MAX_PAGE} appends", page=page)
         log = self._services.sessions.log
-        async for events in log.backwards(await log.head(self.id), wanted):
-            yield events
+        async with aclosing(log.backwards(await log.head(self.id), wanted)) as pages:
+            async for events in pages:
+                yield events

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from perdure.compose import Services
@@ -97,10 +98,11 @@ class AsyncSession(Attaching, Conversing, Living, Timed):
         """The last events that concern one agent; reads no further back than it must."""
         log, wanted = self._services.sessions.log, given.number_of(depth, "depth")
         found: list[Event] = []
-        async for page in log.backwards(await log.head(self.id)):
-            found += reversed(tail(page, given.text_of(agent, "agent"), wanted - len(found)))
-            if len(found) >= wanted:
-                break
+        async with aclosing(log.backwards(await log.head(self.id))) as pages:
+            async for page in pages:
+                found += reversed(tail(page, given.text_of(agent, "agent"), wanted - len(found)))
+                if len(found) >= wanted:
+                    break
         return tuple(reversed(found))
 
     async def watch(self, after: int | None = None) -> AsyncIterator[Change]:

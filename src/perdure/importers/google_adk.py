@@ -5,21 +5,17 @@ The source is only read. Pickles are opened by ADK's own restricted reader, whic
 """
 
 import json
-import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final, Protocol
-from urllib.parse import unquote
+from typing import Any, Final
 
 import perdure
 from perdure import errors
 from perdure.adapters.parts.needing import Extra
-from perdure.events import Draft
+from perdure.events import Draft, Noted
+from perdure.importers.adk_sources import Fields, Source, SqliteFile, first_line, layout_of, opened, shown_as
 from perdure.importers.report import Imported, Progress, source_of
-from perdure.importers.sqlite import reading
 
 with Extra("google-adk"):
     from google.adk.events.event import Event as AdkEvent
@@ -27,21 +23,19 @@ with Extra("google-adk"):
     from google.adk.sessions import _restricted_pickle
     from pydantic import ValidationError
 
-    from perdure.adapters.google_adk import (
-        SHARED,
-        app_state_name,
-        card,
-        rewound,
-        session_name,
-        user_state_name,
-    )
-    from perdure.adapters.parts.google_adk_events import drafts, history, kept, spelled
+    from perdure.adapters.google_adk import rewound
+    from perdure.adapters.parts.google_adk_events import BY, drafts, kept, spelled
+    from perdure.adapters.parts.google_adk_rows import SHARED, app_state_name, card, session_name, user_state_name
+    from perdure.importers.adk_gaps import FILLED, compared
 
 IMPORTING: Final = "adk import unfinished"
+INCOMPLETE: Final = "adk import incomplete"
+"""The tag of a session of which something could not be read; importing again looks for it."""
+THERE: Final = "a session of this name is there already"
+NAMED: Final = 10
+"""So many of the things that are left out are named."""
 BATCH: Final = 500
 BATCH_CHARACTERS: Final = 1 << 20
-LATEST: Final = "1"
-_TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
 _EVENTS: Final = "SELECT * FROM events WHERE app_name = ? AND user_id = ? AND session_id = ? ORDER BY timestamp, "
 _JSON: Final = (
     *("content", "grounding_metadata", "custom_metadata", "usage_metadata", "citation_metadata"),
@@ -57,24 +51,6 @@ UNREADABLE: Final = (
 )
 """What comes of reading bytes that are no pickle of ADK's."""
 
-Fields = dict[str, Any]
-
-
-class Source(Protocol):
-    """A database that is only read."""
-
-    def columns(self, table: str) -> set[str]:
-        """The columns of a table; none when there is no such table."""
-        ...
-
-    def rows(self, query: str, *values: str) -> Iterator[Fields]:
-        """The rows a query finds, by column. A value is a `?`."""
-        ...
-
-    def close(self) -> None:
-        """Let go of it."""
-        ...
-
 
 async def import_from(
     db: perdure.Perdure | perdure.AsyncPerdure, source: str, *, progress: Progress | None = None, dry_run: bool = False
@@ -82,12 +58,13 @@ async def import_from(
     """Bring every session of an ADK database over, with what apps and users hold, for `PerdureSessionService`.
 
     `source` is the path of a SQLite file, or the URL that ADK was given. Sessions that are there already are left as
-    they are; an import that was stopped goes on where it was.
+    they are; an import that was stopped goes on where it was. What could not be read the first time and can be now is
+    filled in where it belongs, unless the conversation has gone on here: then the report says what is left out.
     """
     source = source_of(source)
-    report = Imported(source=_shown(source), dry_run=dry_run)
-    with closing(_opened(source)) as found:
-        layout = _layout(found, report.source)
+    report = Imported(source=shown_as(source), dry_run=dry_run)
+    with closing(opened(source)) as found:
+        layout = layout_of(found, report.source)
         importing = _Importing(db.aio, found, layout, report)
         await importing.shared()
         sessions = list(
@@ -107,7 +84,7 @@ class _Importing:
         self._db = db
         self._source = source
         self._read = _event_0 if layout == "0" else _event_1
-        tied = "rowid" if isinstance(source, _Sqlite) else "id"
+        tied = "rowid" if isinstance(source, SqliteFile) else "id"
         self._query = _EVENTS + tied
         self._report = report
 
@@ -138,31 +115,69 @@ class _Importing:
                 continue
 
     async def session(self, row: Fields) -> None:
-        """One session with its events."""
+        """One session with its events; what is missing of one that was brought over in part."""
         whose = row["app_name"], row["user_id"], row["id"]
         name = session_name(*whose)
         handle = self._db.named(name)
+        remarks = len(self._report.skipped)
         state = kept(self._state(name, row["state"]))
-        version, written = 0, 0
         try:
-            known = await handle.info()
+            tags = (await handle.info()).tags
         except errors.NotFound:
+            events = list(self._events(name, whose))
+            self._count(name, len(events))
             if not self._report.dry_run:
-                tags = (IMPORTING,)
-                await self._db.create(name=name, owner=whose[1], metadata=card(*whose, state), vars=state, tags=tags)
-                version = await handle.version()
+                metadata = card(*whose, state)
+                await self._db.create(name=name, owner=whose[1], metadata=metadata, vars=state, tags=(IMPORTING,))
+                await self._write(handle, await handle.version(), events)
+                await handle.configure(tags=(INCOMPLETE,) if len(self._report.skipped) > remarks else ())
+            return
+        if IMPORTING not in tags and INCOMPLETE not in tags:
+            self._report.skip(name, THERE)
+            return
+        events = list(self._events(name, whose))
+        await self._fill(handle, name, (card(*whose, state), state), events, unread=len(self._report.skipped) > remarks)
+
+    async def _fill(
+        self,
+        handle: perdure.AsyncSession,
+        name: str,
+        held: tuple[Fields, Fields],
+        events: list[AdkEvent],
+        *,
+        unread: bool,
+    ) -> None:
+        """Bring over what is missing of a session, if that keeps the order; say what is left out if it does not."""
+        metadata, state = held
+        known = await handle.info()
+        found = compared(await handle.events(upto=known.version), events)
+        stateless = bool(state) and not await handle.vars()
+        lacking = [f"event {id}" for id in found.missing] + ["its state"] * stateless
+        if found.ordered and (stateless or found.common < len(events) or IMPORTING in known.tags):
+            self._count(name, len(events) - found.held)
+        elif lacking:
+            self._report.skip(name, _left_out(lacking), lacks=name)
+            return
         else:
-            if IMPORTING not in known.tags:
-                self._report.skip(name, "a session of this name is there already")
-                return
-            version, written = known.version, len(history(await handle.events()))
+            self._report.skip(name, THERE)
+        if self._report.dry_run:
+            return
+        if found.ordered:
+            version = known.version
+            if found.since is not None:
+                version = await handle.retract(found.since, reason=FILLED, expected=version)
+            if stateless or found.common < len(events):  # or a rewind would take the retraction before it for its own
+                note = Noted(by=BY, about=FILLED, data=len(lacking))
+                row, fields = ({**known.metadata, **metadata}, state) if stateless else (None, None)
+                version = await handle.record(note, more=True, metadata=row, vars=fields, expected=version)
+            await self._write(handle, version, events[found.common :])
+        others = tuple(tag for tag in known.tags if tag not in (IMPORTING, INCOMPLETE))
+        await handle.configure(tags=(*others, INCOMPLETE) if unread else others)
+
+    def _count(self, name: str, items: int) -> None:
         self._report.sessions += 1
         self._report.names.append(name)
-        events = list(self._events(name, whose))
-        self._report.items += len(events) - written
-        if not self._report.dry_run:
-            await self._write(handle, version, events[written:])
-            await handle.configure(tags=())
+        self._report.items += items
 
     async def _write(self, handle: perdure.AsyncSession, version: int, events: list[AdkEvent]) -> None:
         """Append events, as many at once as go well together."""
@@ -255,114 +270,18 @@ def _seconds(held: Any) -> float:
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
+def _left_out(lacking: list[str]) -> str:
+    more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
+    return (
+        f"{', '.join(lacking[:NAMED])}{more} can be read now but cannot be filled in, since something was said or "
+        "taken away here after it was imported; to have the session as the source has it, erase it and import again"
+    )
+
+
 def _first_line(wrong: Exception) -> str:
     """What went wrong, without the data itself."""
     if isinstance(wrong, ValidationError):
         return "; ".join(
             f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in wrong.errors(include_input=False)
         )
-    return str(wrong).partition("\n")[0] or type(wrong).__name__
-
-
-# ── databases ──
-
-
-def _layout(source: Source, shown: str) -> str:
-    """Which layout the tables have; `Invalid` when they are not ADK's, or of a newer one."""
-    missing = sorted(table for table in _TABLES if not source.columns(table))
-    if missing:
-        raise errors.Invalid(
-            f"{shown} is no database of ADK's sessions: it has no {', '.join(missing)}", missing=missing
-        )
-    columns = source.columns("events")
-    if source.columns("adk_internal_metadata"):
-        found = list(source.rows("SELECT value FROM adk_internal_metadata WHERE key = ?", "schema_version"))
-        version = found[0]["value"] if found else ""
-        if version != LATEST:
-            raise errors.Invalid(
-                f"{shown} has ADK's layout {version!r}, this importer knows 0 and {LATEST}; use a newer perdure",
-                layout=version,
-            )
-    if "event_data" in columns:
-        return LATEST
-    if "actions" in columns:
-        return "0"
-    raise errors.Invalid(f"{shown} is no database of ADK's sessions: its events have neither event_data nor actions")
-
-
-def _opened(source: str) -> Source:
-    if source.startswith(("postgresql:", "postgresql+", "postgres:")):
-        return _Postgres(source)
-    if "://" in source and not source.startswith(("sqlite:", "sqlite+")):
-        raise errors.Invalid(
-            f"{_shown(source)} is no address this importer reads; give the path of a SQLite file, sqlite:///… or "
-            "postgresql://…",
-            source=_shown(source),
-        )
-    return _Sqlite(source)
-
-
-def _shown(source: str) -> str:
-    """A source as reports name it: without passwords."""
-    scheme, mark, rest = source.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if mark else source
-
-
-class _Sqlite:
-    """A SQLite file."""
-
-    def __init__(self, source: str) -> None:
-        path = source
-        if source.startswith(("sqlite:", "sqlite+")):
-            path = unquote(source.partition("://")[2].partition("?")[0]).removeprefix("/")
-        if not os.path.isfile(path):
-            raise errors.NotFound(f"there is no file {path}; give the path of ADK's database", path=path)
-        self._connection = reading(Path(path))
-        self._connection.row_factory = sqlite3.Row
-        self._path = path
-
-    def columns(self, table: str) -> set[str]:
-        return {row["name"] for row in self.rows("SELECT name FROM pragma_table_info(?)", table)}
-
-    def rows(self, query: str, *values: str) -> Iterator[Fields]:
-        try:
-            for row in self._connection.execute(query, values):
-                yield dict(row)
-        except sqlite3.Error as wrong:
-            raise errors.Invalid(
-                f"{self._path} cannot be read as a SQLite database: {wrong}", path=self._path
-            ) from wrong
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class _Postgres:
-    """A PostgreSQL database."""
-
-    def __init__(self, source: str) -> None:
-        import psycopg
-
-        scheme, _, rest = source.partition("://")
-        try:
-            self._connection = psycopg.connect(f"{scheme.partition('+')[0]}://{rest}")
-        except psycopg.Error as wrong:
-            raise errors.Invalid(f"{_shown(source)} cannot be opened: {_first_line(wrong)}") from wrong
-        self._connection.read_only = True
-
-    def columns(self, table: str) -> set[str]:
-        query = "SELECT attname AS name FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0"
-        return {row["name"] for row in self.rows(query, table)}
-
-    def rows(self, query: str, *values: str) -> Iterator[Fields]:
-        import psycopg
-        from psycopg.rows import dict_row
-
-        try:
-            with self._connection.cursor(row_factory=dict_row) as cursor:
-                yield from cursor.execute(query.replace("?", "%s").encode(), values)
-        except psycopg.Error as wrong:
-            raise errors.Invalid(f"the database cannot be read: {_first_line(wrong)}") from wrong
-
-    def close(self) -> None:
-        self._connection.close()
+    return first_line(wrong)

@@ -24,6 +24,7 @@ from perdure.core.errors import (
     StoreBusy,
     StorePoisoned,
 )
+from perdure.forking import Forking, on_fork
 from perdure.ports.ambient import Ambient
 from perdure.ports.vault import SALT_BYTES, Entry
 from perdure.sealing import files
@@ -31,7 +32,6 @@ from perdure.sealing.given import place_text
 from perdure.sealing.sqlvault import SqlVault
 from perdure.sealing.wrapping import WRAPPED_BYTES
 from perdure.statements import Asks, named
-from perdure.waiting import Forking, on_fork
 
 APPLICATION_ID: Final = 0x7065726B
 FORMAT: Final = 1

@@ -17,6 +17,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 
 from perdure.core.errors import Damaged, KeyMissing, Refused, Shredded, WorldError
+from perdure.forking import Forking, on_fork
 from perdure.ports.ambient import Ambient
 from perdure.ports.seal import Place
 from perdure.ports.vault import Entry, GivesMany, KeepsHeads, Masters, Vault
@@ -25,7 +26,6 @@ from perdure.sealing.heads import SignedHeads
 from perdure.sealing.stock import Stock
 from perdure.sealing.wrapping import INDEX_NAME, index_entry, missing, proof_entry, prove, secret_of
 from perdure.sealing.xaes import NAME, NONCE_BYTES, TAG_BYTES, Xaes
-from perdure.waiting import Forking, on_fork
 
 FORMAT: Final = 1
 MAX_KEYS: Final = 16_384

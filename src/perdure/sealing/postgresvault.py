@@ -12,11 +12,11 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from perdure.core.errors import Invalid, KeyMissing, NewerStore, ReadOnly, WorldError
+from perdure.forking import Forking, on_fork
 from perdure.ports.ambient import Ambient
 from perdure.ports.vault import Entry
 from perdure.sealing.sqlvault import SqlVault
 from perdure.statements import Asks, named
-from perdure.waiting import Forking, on_fork
 
 FORMAT: Final = 1
 Q: Final = named(__file__, "postgresvault.sql")

@@ -2,6 +2,7 @@
 that both engines have under the same names. Where the engines differ, the rows of entries are theirs.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Lock
@@ -13,7 +14,7 @@ from perdure.statements import Asks
 from perdure.waiting import holding
 
 
-class SqlVault:
+class SqlVault(ABC):
     """A `Vault` that `KeepsHeads`, over a connection of its own that no two threads use at once and no fork crosses.
 
     The table of heads is made with the first of them, so vaults from before there were any are vaults still.
@@ -31,31 +32,31 @@ class SqlVault:
 
     # ── what an engine does in its own way ──
 
+    @abstractmethod
     def _asking(self) -> AbstractContextManager[Asks]:
         """The connection, for this thread alone; the engine's errors as perdure's."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _looking(self) -> AbstractContextManager[Asks]:
         """One transaction that only reads."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _writing(self) -> AbstractContextManager[Asks]:
         """One transaction, alone among those who write, and on the disk when this returns."""
-        raise NotImplementedError
 
-    def _disconnect(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _disconnect(self) -> None: ...
 
+    @abstractmethod
     def _insert(self, ask: Asks, entry: Entry) -> bool:
         """Keep an entry; False when its name is taken."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _delete(self, ask: Asks, name: bytes) -> None:
         """Take an entry away, and nothing of its salt stays behind."""
-        raise NotImplementedError
 
-    def _entry(self, *columns: Any) -> Entry:
-        raise NotImplementedError
+    @abstractmethod
+    def _entry(self, *columns: Any) -> Entry: ...
 
     # ── the connection ──
 

@@ -20,13 +20,13 @@ from perdure.core.session.budget import AccountMove
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Phase
 from perdure.core.session.write import Checkpoint
+from perdure.forking import Forking, on_fork
 from perdure.ports.ambient import Ambient
 from perdure.ports.cold import Cold
 from perdure.ports.store import Commit, Head, Run, Snapshot, Store, Stored
 from perdure.services.doubts import Doubts
 from perdure.services.log import PAGE, stretches
 from perdure.services.passing import PassingStore
-from perdure.waiting import Forking, on_fork
 
 if TYPE_CHECKING:
     from perdure.services.unbundling import Bundle

@@ -1,27 +1,18 @@
 """The disk of this machine: the system's errors as perdure's, and names as durable as the bytes behind them."""
 
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from perdure.core.errors import DiskFull, NotFound, PerdureError, ReadOnly, WorldError
+from perdure.sealing.files import sync_folder
+
+__all__ = ["sync_folder", "translated"]
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR})
 _NOWHERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
-
-
-def sync_folder(path: str) -> None:
-    """Make the names in a file's folder durable."""
-    if os.name != "posix":
-        return
-    folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ anew, and a cached state that the log contradicts is dropped; only a log that do
 """
 
 from collections.abc import Sequence
+from contextlib import aclosing
 
 import msgspec
 
@@ -137,11 +138,9 @@ class Foundations:
 
     async def _interrupted(self, head: Head) -> Interrupted | None:
         """How the last turn ended, if before its time and not long ago; the tail of the log is proven on the way."""
-        async for page in self._log.backwards(head):
-            for event in page:
-                if event.kind in _ENDS:
-                    return _undone(event)
-            return None
+        async with aclosing(self._log.backwards(head)) as pages:
+            async for page in pages:
+                return next((_undone(event) for event in page if event.kind in _ENDS), None)
         return None
 
 

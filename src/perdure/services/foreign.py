@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar
 
 from perdure.core.errors import Invalid
 from perdure.core.session.shown import told
-from perdure.waiting import Forking, Ticket, blocking, on_fork
+from perdure.forking import Forking, on_fork
+from perdure.waiting import Ticket, blocking
 
 T = TypeVar("T")
 REMEMBERED: Final = 1000

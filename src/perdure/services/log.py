@@ -3,7 +3,8 @@
 Invariant: an event is handed out only after its digest, its version and its place have been proven.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing
 from typing import TypeVar
 
 import msgspec
@@ -19,6 +20,8 @@ from perdure.core.session.turns import Retracted, TurnStarted
 from perdure.ports.store import Head, Run, Store, Stored
 
 T = TypeVar("T")
+Pages = AsyncGenerator[list[Event], None]
+"""Events page by page; who stops early closes it (`contextlib.aclosing`)."""
 PAGE = 256
 SMALL_PAGE = 8
 NAMES = 1024
@@ -97,7 +100,7 @@ class Log:
                     raise
                 head = fresh
 
-    async def pages(self, head: Head, after: int = 0, upto: int | None = None) -> AsyncIterator[list[Event]]:
+    async def pages(self, head: Head, after: int = 0, upto: int | None = None) -> Pages:
         """Events with versions in (after, upto], oldest first, page by page."""
         wanted = head.row.version if upto is None else min(upto, head.row.version)
         if after < head.anchor_version:
@@ -109,8 +112,11 @@ class Log:
         for stretch in stretches(head):
             if stretch.upto <= after or stretch.after >= wanted:
                 continue
-            async for events in self._stretch(head, stretch, max(after, stretch.after), min(wanted, stretch.upto)):
-                yield events
+            async with aclosing(
+                self._stretch(head, stretch, max(after, stretch.after), min(wanted, stretch.upto))
+            ) as pages:
+                async for events in pages:
+                    yield events
 
     async def events(self, head: Head, after: int = 0, upto: int | None = None) -> list[Event]:
         """All of them at once."""
@@ -119,7 +125,7 @@ class Log:
             found += page
         return found
 
-    async def _stretch(self, head: Head, stretch: Stretch, after: int, upto: int) -> AsyncIterator[list[Event]]:
+    async def _stretch(self, head: Head, stretch: Stretch, after: int, upto: int) -> Pages:
         previous: bytes | None = None
         following = after
         while following < upto:
@@ -156,7 +162,7 @@ class Log:
         ]
         return events[starts[-wanted] :] if wanted and len(starts) >= wanted else events
 
-    async def backwards(self, head: Head, limit: int = PAGE) -> AsyncIterator[list[Event]]:
+    async def backwards(self, head: Head, limit: int = PAGE) -> Pages:
         """Events newest first, so many records a page, so that a reader may stop early."""
         for stretch in reversed(stretches(head)):
             upto = stretch.upto
@@ -165,7 +171,7 @@ class Log:
                 yield _verified(head, stretch, run)[::-1]
                 upto = run.records[0].record.first - 1
 
-    async def standing(self, head: Head, first: int = SMALL_PAGE) -> AsyncIterator[list[Event]]:
+    async def standing(self, head: Head, first: int = SMALL_PAGE) -> Pages:
         """Events newest first for readers who want few: the pages grow from so many records on, and whole stretches
         that were retracted are passed over unread.
         """

@@ -4,7 +4,7 @@ Invariant: what is written to a mirror between two syncs is at most `BATCH` byte
 have damaged that much at the file's end, and looking at that much is enough.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 import msgspec
@@ -105,7 +105,7 @@ async def _line_start(files: Files, path: str, least: int, place: int) -> int:
     return place
 
 
-async def lines_of(files: Files, path: str, end: int) -> AsyncIterator[tuple[Glance, bytes]]:
+async def lines_of(files: Files, path: str, end: int) -> AsyncGenerator[tuple[Glance, bytes], None]:
     """The whole lines in the first `end` bytes of a file, newlines included, and a glance at each."""
     rest, place, header = b"", 0, True
     while place < end:

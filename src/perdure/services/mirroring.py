@@ -5,6 +5,7 @@ was redacted in the store is gone from the file before the redaction itself appe
 """
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, Final
 
 import msgspec
@@ -90,14 +91,16 @@ class Mirroring:
             return False
         upto = max(head.anchor_version, min(foreign[-1].upto, found.version))
         kept: set[int] = set()
-        async for glance, _ in lines_of(files, path, found.end):
-            if glance.version > upto:
-                break
-            if glance.redacted:
-                kept.add(glance.version)
-        async for events in self._log.pages(head, head.anchor_version, upto):
-            if any(event.redacted and event.version not in kept for event in events):
-                return True
+        async with aclosing(lines_of(files, path, found.end)) as lines:
+            async for glance, _ in lines:
+                if glance.version > upto:
+                    break
+                if glance.redacted:
+                    kept.add(glance.version)
+        async with aclosing(self._log.pages(head, head.anchor_version, upto)) as pages:
+            async for events in pages:
+                if any(event.redacted and event.version not in kept for event in events):
+                    return True
         return False
 
     async def _redacted_since(self, position: int, sources: set[SessionId]) -> bool:

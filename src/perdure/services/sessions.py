@@ -23,6 +23,7 @@ from perdure.core.session.state import State
 from perdure.core.session.timeouts import OFF, SECOND
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, write
 from perdure.core.tiers import DEFAULT_COSTS, asked_anew, choose
+from perdure.forking import Forking, on_fork
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Snapshot, Store
 from perdure.projections.row import row_of, same_listing
@@ -30,7 +31,7 @@ from perdure.services.accounts import moves_of
 from perdure.services.keys import key_use
 from perdure.services.loading import CACHED_SESSIONS, Loaded, Loader, SnapshotPolicy, snapshot_of, stale
 from perdure.services.restoring import base_of
-from perdure.waiting import Forking, Lane, on_fork
+from perdure.waiting import Lane
 
 RETRIES: Final = 1000
 """How often a command without an expected version is decided anew before giving up; each time someone else won."""

@@ -32,6 +32,8 @@ SEALED: Final = b"\x02"
 LEVEL: Final = 1
 MAX_UNPACKED: Final = 256 << 20
 _WORTH_IT: Final = 128
+_WORTH_LISTING: Final = 512
+"""Lists read thousands of cards, and to begin to decompress takes longer than all the rest."""
 _NO_DIGEST: Final = bytes(32)
 """What stands for the digest of a payload that cannot be read: nothing has it."""
 
@@ -46,9 +48,11 @@ class _Contexts(local):
 _contexts = _Contexts()
 
 
-def squeeze(plain: bytes) -> bytes:
-    """Compressed bytes where that is shorter, behind the byte that says so."""
-    if len(plain) >= _WORTH_IT:
+def squeeze(plain: bytes, worth: int = _WORTH_IT) -> bytes:
+    """Compressed bytes where that is shorter, behind the byte that says so; only if there are as many as is `worth`
+    the time to take them apart again.
+    """
+    if len(plain) >= worth:
         body: bytes = _contexts.compressor.compress(plain, zstd.ZstdCompressor.FLUSH_FRAME)
         if len(body) < len(plain):
             return ZSTD + body
@@ -212,7 +216,7 @@ class Packing:
         labels = labels_json(row)
         if place.salt is None:
             return row.title, labels, None
-        plain = squeeze(_encode(_Card(row.title, labels.encode())))
+        plain = squeeze(_encode(_Card(row.title, labels.encode())), _WORTH_LISTING)
         return "", "{}", SEALED + self.seal.seal(place, "card", 0, b"", plain)
 
     def card(self, place: Place, title: str, labels: str, card: bytes | None) -> tuple[str, str]:
@@ -328,7 +332,7 @@ def labels_from(text: str) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Tags and metadata from their column, or `Damaged`."""
     if text == "{}":
         return (), {}
-    if "$" not in text and "\\" not in text:  # no marker, no escape: it means what it says
+    if "$" not in text and "\\u" not in text:  # no marker, not even an escaped one: it means what it says
         with suppress(msgspec.MsgspecError, RecursionError):
             plain = _labels(text)
             return plain.tags, plain.metadata

@@ -2,6 +2,7 @@
 statements that both engines have under the same names. Where the engines differ, the first few methods say so.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
@@ -28,7 +29,7 @@ class Reads(Protocol):
     def __call__(self, question: Callable[[Asks], T], /) -> Awaitable[T]: ...
 
 
-class SqlBlobs(Generic[Tx]):
+class SqlBlobs(ABC, Generic[Tx]):
     """`perdure.stores.blobs.BlobTable` in a store's database. `beside` takes operations that need not wait for writers,
     nor they for it.
     """
@@ -63,9 +64,9 @@ class SqlBlobs(Generic[Tx]):
         """The text behind a column."""
         return text
 
+    @abstractmethod
     def _id(self, session: SessionId) -> str | bytes:
         """An id as a column holds it."""
-        raise NotImplementedError
 
     def _fitting(self, columns: Columns) -> Columns:
         """The columns, if they have the types they were written with."""

@@ -13,10 +13,11 @@ from perdure.core.errors import BlobMissing, PerdureError, Shredded, Tampered
 from perdure.core.session import refs
 from perdure.core.session.ids import RANDOM_BYTES, SessionId, uuid7
 from perdure.core.session.refs import Use
+from perdure.forking import Forking, on_fork
 from perdure.ports.ambient import Ambient
 from perdure.ports.blobs import Blob, BlobStore, Collected, Note, Upload, blobs_of
 from perdure.ports.store import Commit, Head, Snapshot, Store, Stored
-from perdure.waiting import Forking, Lane, on_fork
+from perdure.waiting import Lane
 
 RECORDS: Final = 256
 MANY: Final = 100_000

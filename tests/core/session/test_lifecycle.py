@@ -120,7 +120,8 @@ WORST: dict[str, Any] = {
 @pytest.mark.parametrize(("phase", "event"), sorted(EXPECTED))
 def test_guards_ask_about_nothing_else(phase: str, event: str) -> None:
     others = {name: fact for name, fact in WORST.items() if name not in GUARDED.get((phase, event), set())}
-    decide_move(Life(phase=Phase(phase)), event, MoveFacts(**others))
+    moved = decide_move(Life(phase=Phase(phase)), event, MoveFacts(**others))
+    assert moved == Moved(event=event, source=Phase(phase), to=Phase(EXPECTED[phase, event]))
 
 
 def test_completing_suspending_and_terminating_checkpoint_first() -> None:

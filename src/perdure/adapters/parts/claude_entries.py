@@ -1,20 +1,18 @@
-"""Transcript entries of the Claude Agent SDK as events, and events as entries. Pure: nothing here reads or writes.
+"""Transcript entries of the Claude Agent SDK as events. Pure: nothing here reads or writes.
 
 What the user and the model said becomes messages, tool calls and results, with the entry itself beside them; every
 other entry is a note of the adapter's. Invariant: an entry comes back equal to what went in, wherever it was kept.
 """
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 import perdure
-from perdure.events import Event, Item, Message, Noted, Payload, Spoken, ToolAsked, ToolFinished, items_of, native
+from perdure.events import Message, Noted, Payload, Spoken, ToolAsked, ToolFinished, native
 
 BY: Final = "claude_agent"
 Entry: TypeAlias = dict[str, Any]
@@ -23,7 +21,6 @@ LARGE: Final = 4 << 20
 _SHOWN: Final = 1000
 _DEEP: Final = 48
 _SPEAKERS: Final = frozenset({"user", "assistant"})
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,8 +136,11 @@ def _spoken(entry: Entry) -> list[Spoken]:
     content = message.get("content")
     if type(content) is str:
         return [Message(role=role, content=_text(content))]
-    if type(content) is not list:
-        return []
+    return apart(role, content) if type(content) is list else []
+
+
+def apart(role: str, content: Iterable[Any]) -> list[Spoken]:
+    """What these blocks say, each call of a tool and each result by itself."""
     found: list[Spoken] = []
     blocks: list[Any] = []
     for block in content:
@@ -228,127 +228,3 @@ def goes_on(entries: Iterable[Entry]) -> bool:
 
 def _worded(content: Any) -> bool:
     return type(content) is str or any(type(block) is dict and block.get("type") == "text" for block in content)
-
-
-# ── events as entries ──
-
-
-def forms_of(events: Sequence[Event], session: str) -> Iterator[Any]:
-    """What the log keeps of each entry, in order. What other frameworks said in between is spelled as entries, each
-    hanging on the one before, so that the conversation goes on from there.
-    """
-    ids: dict[int, str] = {event.version: event.id for event in events}
-    notes = [event for event in events if type(event.data) is Noted and event.data.by == BY]
-    found: list[tuple[int, Any]] = [(event.version, event.data.data) for event in notes]  # type: ignore[attr-defined]
-    found += [(item.first, item) for item in items_of(events)]
-    writing = _Writing(session)
-    for _, what in sorted(found, key=lambda pair: pair[0]):
-        if isinstance(what, Item) and what.by != BY:
-            yield from writing.spelled(what, ids[what.first], ids[what.last])
-        else:
-            form = what.native if isinstance(what, Item) else what
-            writing.follow(form)
-            yield form
-
-
-class _Writing:
-    """Where the chain of entries has come to."""
-
-    def __init__(self, session: str) -> None:
-        self._same: Entry = {"isSidechain": False, "sessionId": session, "userType": "external"}
-        self._parent: str | None = None
-        self._answer: str | None = None
-
-    def follow(self, form: Any) -> None:
-        """Take note of an entry of the framework's own."""
-        self._answer = None
-        if type(form) is not dict or form.get("isSidechain") is True:
-            return
-        self._same |= {name: form[name] for name in ("cwd", "version", "gitBranch") if type(form.get(name)) is str}
-        if "parentUuid" in form and type(form.get("uuid")) is str:
-            self._parent = form["uuid"]
-
-    def spelled(self, item: Item, first: str, last: str) -> Iterator[Entry]:
-        """An item of another framework's as entries: the agent's part, and what came back to it. They go by the ids of
-        its first event and its last, so that they are the same each time.
-        """
-        asked = [block for payload in item.payloads for block in _asked(payload)]
-        answered = [block for payload in item.payloads for block in _answered(payload)]
-        at = (_EPOCH + timedelta(microseconds=item.at)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        if asked:
-            self._answer = self._answer or f"msg_{first}"
-            calls = any(block.get("type") == "tool_use" for block in asked)
-            yield self._entry(
-                "assistant",
-                first,
-                at,
-                id=self._answer,
-                type="message",
-                model="<other>",
-                content=asked,
-                stop_reason="tool_use" if calls else "end_turn",
-                stop_sequence=None,
-                usage={"input_tokens": 0, "output_tokens": 0},
-            )
-        if answered:
-            self._answer = None
-            yield self._entry("user", last if asked else first, at, content=answered)
-
-    def _entry(self, role: str, uuid: str, at: str, **message: Any) -> Entry:
-        made: Entry = {
-            **self._same,
-            "type": role,
-            "uuid": uuid,
-            "parentUuid": self._parent,
-            "timestamp": at,
-            "message": {"role": role, **message},
-        }
-        self._parent = uuid
-        return made
-
-
-def _asked(payload: Spoken) -> list[Entry]:
-    """What the agent said or asked, as blocks."""
-    match payload:
-        case Message(role="assistant", content=content):
-            return _blocks(content)
-        case ToolAsked(call=call, name=name, arguments=arguments):
-            given = arguments if type(arguments) is dict else {"arguments": arguments}
-            return [{"type": "tool_use", "id": _call_id(call), "name": name, "input": given}]
-        case _:
-            return []
-
-
-def _answered(payload: Spoken) -> list[Entry]:
-    """What was said to the agent, as blocks."""
-    match payload:
-        case Message(role="assistant"):
-            return []
-        case Message(role="user", content=content):
-            return _blocks(content)
-        case Message(role=role, content=content):
-            return [{"type": "text", "text": f"<{role}>\n{said_in(content)}\n</{role}>"}]
-        case ToolFinished(call=call, result=result, error=error):
-            block: Entry = {"type": "tool_result", "tool_use_id": _call_id(call)}
-            if error is not None:
-                return [{**block, "content": error, "is_error": True}]
-            return [{**block, "content": result if type(result) is str else said_in(result)}]
-        case _:
-            return []
-
-
-def _blocks(content: Any) -> list[Entry]:
-    """Content as blocks that the model takes: texts and images; anything else as text."""
-    if type(content) is not list:
-        return [{"type": "text", "text": text}] if (text := said_in(content)) else []
-    known = [
-        block
-        for block in content
-        if type(block) is dict and (block.get("type") == "image" or (block.get("type") == "text" and block.get("text")))
-    ]
-    return known or ([{"type": "text", "text": text}] if (text := said_in(content)) else [])
-
-
-def _call_id(call: str) -> str:
-    """The id of a call in letters that the model's interface takes."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", call)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final, Self
 
+import ormsgpack
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
@@ -16,6 +17,8 @@ from perdure.adapters.parts.checkpoints import ROOT
 
 _EXTENDED: Final = re.compile(rb"[\xc7-\xc9\xd4-\xd8]")
 """Bytes without any of these hold nothing but plain data."""
+_Made = tuple[int | str, ...]
+"""How something is made on loading: LangGraph's code for it, the module, the name, perhaps a method."""
 _blocked: ContextVar[list[SerdeEvent] | None] = ContextVar("perdure_langgraph_blocked", default=None)
 
 
@@ -60,20 +63,24 @@ class Bytes:
     """LangGraph's serializer. What may not be loaded again is refused when it is written, and said so when read."""
 
     def __init__(self, serde: SerializerProtocol) -> None:
-        self._serde = serde
+        self.serde = serde
+        self._loadable: set[_Made] = set()
 
     def dump(self, value: Any) -> tuple[str, bytes]:
         """The value as LangGraph's bytes, with their type."""
         try:
-            kind, data = self._serde.dumps_typed(value)
+            kind, data = self.serde.dumps_typed(value)
         except TypeError as error:
             raise errors.Invalid(
                 f"LangGraph's serializer cannot write this state: {error}; keep plain data, dataclasses or pydantic "
                 "models in the state, or give PerdureSaver a serde that knows the type",
             ) from error
         typed = (str(kind), bytes(data))
-        if kind == "msgpack" and isinstance(self._serde, JsonPlusSerializer) and _EXTENDED.search(data):
-            self.load(typed)
+        if kind == "msgpack" and isinstance(self.serde, JsonPlusSerializer) and _EXTENDED.search(data):
+            made = _made_of(data)
+            if not made <= self._loadable:
+                self.load(typed)
+                self._loadable |= made
         return typed
 
     def load(self, typed: tuple[str, bytes]) -> Any:
@@ -81,7 +88,7 @@ class Bytes:
         found: list[SerdeEvent] = []
         mark = _blocked.set(found)
         try:
-            value = self._serde.loads_typed(typed)
+            value = self.serde.loads_typed(typed)
         except NotImplementedError as error:
             raise errors.Invalid(
                 f"this state was written as {typed[0]!r}, which the serializer does not read; give PerdureSaver the "
@@ -100,6 +107,20 @@ class Bytes:
                 name=name[1],
             )
         return value
+
+
+def _made_of(data: bytes) -> set[_Made]:
+    """What is made of these bytes when they are loaded, and how; nothing is made here."""
+    found: set[_Made] = set()
+
+    def note(code: int, inside: bytes) -> tuple[()]:
+        parts = ormsgpack.unpackb(inside, ext_hook=note, option=ormsgpack.OPT_NON_STR_KEYS)
+        names = [*parts[:2], *parts[3:]] if isinstance(parts, list | tuple) else []
+        found.add((code, *[name for name in names if type(name) is str]))
+        return ()
+
+    ormsgpack.unpackb(data, ext_hook=note, option=ormsgpack.OPT_NON_STR_KEYS)
+    return found
 
 
 class Place:

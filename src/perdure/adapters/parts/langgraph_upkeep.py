@@ -140,12 +140,16 @@ class Upkeep:
     # ── copying ──
 
     async def copy(self, source: str, target: str) -> None:
-        """Copy checkpoints, writes and conversation to a thread that has none."""
+        """Copy checkpoints, writes and conversation to a thread that has none; `VersionConflict` if somebody else
+        writes there meanwhile.
+        """
+        session = self._db.named(target)
         found = await self._following.at(self._db.named(source))
         if found is None or not (found[0].said or any(found[0].spaces.values())):
             return
-        session = self._db.named(target)
-        copy, _ = await self.opened(session, target)
+        if session.id == self._db.named(source).id:  # everything is there
+            return
+        copy, version = await self.opened(session, target)
         if copy.said or any(copy.spaces.values()):
             raise errors.AlreadyExists(
                 f"thread {target!r} has checkpoints or a conversation of its own; copy to another one, or delete it "
@@ -153,31 +157,40 @@ class Upkeep:
                 thread=target,
             )
         view = found[0]
-        moved = await self._copy_said(self._db.named(source), view, session)
+        moved, version = await self._copy_said(self._db.named(source), view, session, version)
         for batch in batches(_copied(view, moved, target)):
-            await session.record(batch)
+            version = await session.record(batch, expected=version)
 
-    async def _copy_said(self, source: AsyncSession, view: Thread, target: AsyncSession) -> dict[int, int]:
-        """Say everything again in another session; where each event went."""
+    async def _copy_said(
+        self, source: AsyncSession, view: Thread, target: AsyncSession, version: int
+    ) -> tuple[dict[int, int], int]:
+        """Say everything again in another session, upon a version of it; where each event went, and the new version."""
         wanted = {said.first for said in view.referred()}
         items = [said for said in view.said.values() if said.standing or said.first in wanted]
         if not items:
-            return {}
+            return {}, version
         events = {event.version: event for event in await source.events(items[0].first - 1, items[-1].last)}
-        payloads = [spoken(events[version].data) for said in items for version in said.versions]
+        payloads = [spoken(events[place].data) for said in items for place in said.versions]
         for batch in batches(payload for payload in payloads if payload is not None):
-            await target.record(batch)
-        copy = await self._following.present(target)
-        made = [version for said in (copy.said.values() if copy is not None else ()) for version in said.versions]
-        moved: dict[int, int] = dict(zip([version for said in items for version in said.versions], made, strict=True))
+            version = await target.record(batch, expected=version)
+        found = await self._following.at(target)
+        if found is None or found[1] != version:
+            raise errors.VersionConflict(
+                f"session {target.id} was written to while a thread was copied there; copy to another one, or "
+                "delete it first",
+                session=target.id,
+            )
+        copy = found[0]
+        made = [place for said in copy.said.values() for place in said.versions]
+        moved: dict[int, int] = dict(zip([place for said in items for place in said.versions], made, strict=True))
         left = {moved[said.first] for said in items if not said.standing and not said.gone}
         silent = left | {moved[said.first] for said in items if said.gone}
-        if copy is not None:
-            for first, upto in ranges(copy, lambda said: said.first in left):
-                await target.retract(first, upto, reason=LEFT)
-            for first, upto in ranges(copy, lambda said: said.first in silent - left):
-                await target.retract(first, upto, reason="so in the thread it was copied from")
-        return moved
+        for first, upto in ranges(copy, lambda said: said.first in left):
+            version = await target.retract(first, upto, reason=LEFT, expected=version)
+        for first, upto in ranges(copy, lambda said: said.first in silent - left):
+            reason = "so in the thread it was copied from"
+            version = await target.retract(first, upto, reason=reason, expected=version)
+        return moved, version
 
 
 def _copied(view: Thread, moved: dict[int, int], name: str) -> Iterator[Payload]:

@@ -3,17 +3,18 @@
 Every message of Pydantic AI is an entry that names the one before it; so is every item of another framework, which
 follows whatever was shown before it. A line is what leads to an entry. Moving to another line takes the old one out of
 what is shown and shows the rest of the new one again, by reference; the entries themselves stay where they were
-written. What others take out of the conversation is in no line any more.
+written, and once they are destroyed there, they are read from where they are shown again. What others take out of the
+conversation is in no line any more.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Self
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
-from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 
 from perdure.adapters.parts import pydantic_messages as messages
 from perdure.adapters.parts.pairing import Step, left_open
+from perdure.adapters.parts.pydantic_entries import BY, session_of
 from perdure.events import (
     Event,
     Message,
@@ -26,34 +27,16 @@ from perdure.events import (
     TurnFinished,
     TurnStarted,
     as_given,
-    native,
 )
 
-BY: Final = "pydantic_ai"
 RECORD: Final = "record"
 MOVED: Final = "moved"
 ASIDE: Final = "entry"
 NOW: Final = 2**63
-DAY: Final = 86_400_000_000
 NEAR: Final = 64
 """How many entries before the wanted ones are read to find out which tool a result came from."""
 _CHANGES: Final = frozenset({Redacted.kind, "turn_rolled_back", "created"})
 _SPOKEN: Final = frozenset({Message.kind, ToolAsked.kind, ToolFinished.kind})
-
-
-class EntryId(str):
-    """An entry's id that knows in which session it was found."""
-
-    __slots__ = ("session",)
-    session: str
-
-    def __new__(cls, id: str, session: str) -> Self:
-        made = super().__new__(cls, id)
-        made.session = session
-        return made
-
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        return str, (str(self),)
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,14 +51,32 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     """The message word for word; None for what others wrote."""
     payloads: tuple[Spoken, ...] = ()
+    """What it says to everybody."""
     gone: bool = False
     """Others took it out of the conversation."""
     aside: bool = False
     """It was never shown."""
     again: bool = False
-    """It only shows the entry of that id again."""
+    """It shows the entry of that id again, in the words that it has for everybody."""
     lost: bool = False
     """It was redacted, and with it which entry it is."""
+
+    @property
+    def told(self) -> list[Spoken]:
+        """What it says to everybody, as nobody's item."""
+        if self.text is not None:
+            return messages.told(self.text)
+        return [
+            msgspec.structs.replace(
+                payload, metadata={name: value for name, value in payload.metadata.items() if name != "native"}
+            )
+            for payload in self.payloads
+        ]
+
+    @property
+    def own(self) -> bool:
+        """Whether Pydantic AI wrote the entry, and not another framework."""
+        return self.text is not None or (self.again and session_of(self.id) is None)
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -100,19 +101,10 @@ class Reading:
         self._undone: set[int | None] = set()
         self._gone: set[str] = set()
         self._again: set[str] = set()
+        self.copies: dict[str, Unit] = {}
+        """Where entries were shown again last, if they still stand there."""
         self._pieces: list[Event] = []
         self._moved: int | None = None
-        self._steps: list[tuple[dict[str, int], Step]] = []
-
-    def left_open(self) -> list[tuple[str, int]]:
-        """The calls that lack a result in what was read, each with its version."""
-        steps = self._steps[::-1]
-        return [(lack.call, steps[lack.step][0][lack.call]) for lack in left_open([step for _, step in steps])]
-
-    def _step(self, events: list[Event], own: bool) -> None:
-        payloads = [(event.version, payload) for event in events if (payload := spoken(event)) is not None]
-        asked: dict[str, int] = {call: version for version, payload in payloads for call, _ in _asked(payload)}
-        self._steps.append((asked, Step(asked, messages.results([payload for _, payload in payloads]), own)))
 
     def units(self, event: Event) -> Iterator[Unit]:
         """The units that begin with an event."""
@@ -137,13 +129,20 @@ class Reading:
 
     def shown(self, unit: Unit, before: int = NOW) -> bool:
         """Whether a unit was part of what was shown just before a version, or is now."""
-        if unit.gone or unit.aside or unit.id in self._gone:
+        if unit.aside or self._taken_out(unit):
             return False
         return not any(mark < before and first <= unit.first <= upto for mark, first, upto in self._own)
 
     def out(self, unit: Unit) -> bool:
         """Whether others took it out of the conversation, or destroyed it."""
-        return unit.gone or unit.lost or unit.id in self._gone
+        return self._taken_out(unit) or self.readable(unit) is None
+
+    def readable(self, unit: Unit) -> Unit | None:
+        """The unit, or if it was destroyed where it was shown again after it; None if it was not."""
+        return self.copies.get(unit.id) if unit.lost else unit
+
+    def _taken_out(self, unit: Unit) -> bool:
+        return (unit.gone or unit.id in self._gone) and unit.id not in self.copies
 
     def _changed(self, event: Event) -> None:
         if self.note is None and self.change is None:
@@ -158,7 +157,7 @@ class Reading:
             self._again.clear()
         elif note.about == MOVED:
             self._moved = data["first"]
-            self._gone.update(set(data["shows"]) - self._again)  # shown again, and then redacted
+            self._gone.update(set(data["shows"]) - self._again - self.copies.keys())  # shown again, and then redacted
         elif note.about == ASIDE:
             yield _unit(event, id=data["id"], parent=data["parent"], text=data["message"], aside=True)
 
@@ -183,21 +182,28 @@ class Reading:
             return
         pieces, self._pieces = self._pieces[::-1], []
         gone = self._is_gone(event)
-        if not gone:
-            self._step([event, *pieces], mark.get("by") == BY)
+        events = [event, *_fitting(pieces, mark.get("by"))]
         if mark.get("by") != BY:
-            yield from self._foreign([event, *_fitting(pieces, mark.get("by"))], gone)
+            yield from self._foreign(events, gone)
             return
-        item, last = mark.get("item"), pieces[-1].version if pieces else event.version
+        item = mark.get("item")
         if type(item) is not dict:
             return
+        fields = {"last": (pieces or events)[-1].version, "payloads": _payloads(events), "gone": gone}
         if "shows" in item:
-            self._again.add(item["shows"])
-            if gone:
-                self._gone.add(item["shows"])
-            yield _unit(event, id=item["shows"], last=last, gone=gone, again=True)
+            yield self._shown_again(_unit(event, id=item["shows"], again=True, **fields))
         else:
-            yield _unit(event, id=item["id"], parent=item["parent"], text=item["message"], last=last, gone=gone)
+            yield _unit(event, id=item["id"], parent=item["parent"], text=item["message"], **fields)
+
+    def _shown_again(self, unit: Unit) -> Unit:
+        """Take note of where an entry is shown again: the place that was written last decides whether it stands."""
+        self._again.add(unit.id)
+        if unit.id not in self.copies and unit.id not in self._gone:
+            if unit.gone:
+                self._gone.add(unit.id)
+            else:
+                self.copies[unit.id] = unit
+        return unit
 
     def _foreign(self, events: list[Event], gone: bool) -> Iterator[Unit]:
         """What others wrote, newest first: one entry for all that the model said, one for all that was said to it."""
@@ -208,8 +214,7 @@ class Reading:
             else:
                 runs.append([event])
         for run in reversed(runs):
-            payloads = tuple(payload for event in run if (payload := spoken(event)) is not None)
-            yield _unit(run[0], last=run[-1].version, payloads=payloads, gone=gone)
+            yield _unit(run[0], last=run[-1].version, payloads=_payloads(run), gone=gone)
 
 
 class Trail:
@@ -221,19 +226,28 @@ class Trail:
     def __init__(self, reading: Reading, want: str | int | None, limit: int | None = None) -> None:
         self.found: list[Unit] = []
         self.begun = False
-        self.broken = False
-        """Whether something on the way was taken out by others."""
         self.reading = reading
+        self._broken = False
         self._want = want
         self._limit = limit
         self._child: Unit | None = None
+        self._again: dict[str, int] = {}
+        """The places in `found` of entries shown again, until they are met where they were written."""
+        self._after: list[Step] = []
+
+    @property
+    def broken(self) -> bool:
+        """Whether something on the way was taken out by others, or is only there where it is shown again."""
+        return self._broken or any(unit.again for unit in self.found)
 
     @property
     def ended(self) -> bool:
         """Whether there is nothing more to look for."""
-        if self._want is None:
+        if self._want is None and not self._again:
             return True
         if self._limit is None or len(self.found) < self._limit:
+            return False
+        if any(place < self._limit for place in self._again.values()):
             return False
         enough = self.found[-1].turn != self.found[self._limit - 1].turn or len(self.found) > self._limit + NEAR
         return enough or not self.unnamed()
@@ -243,35 +257,56 @@ class Trail:
         calls = {call for unit in self.found if unit.text is None for call in messages.results(unit.payloads)}
         return calls - self.reading.names.keys()
 
+    def left_open(self) -> list[set[str]]:
+        """The calls in each entry that lack a result, oldest entry first; what is now shown after them counts."""
+        steps = [_step(unit) for unit in reversed(self.found)]
+        lacking: list[set[str]] = [set() for _ in steps]
+        for lack in left_open([*steps, *reversed(self._after)]):
+            if lack.step < len(lacking):
+                lacking[lack.step].add(lack.call)
+        return lacking
+
     def take(self, unit: Unit) -> None:
         """Take note of the next unit of the log."""
+        if unit.id in self._again and not unit.again:
+            place = self._again.pop(unit.id)
+            self.found[place] = self.found[place] if unit.lost else unit
+            return
         want = self._want
         if want is None:
             return
         if isinstance(want, int):
-            if unit.lost or not self.reading.shown(unit, want):
-                self.broken = self.broken or self.reading.out(unit)
+            if not self.reading.shown(unit, want) or self.reading.out(unit):
+                self._broken = self._broken or self.reading.out(unit)
                 return
-            if unit.again:  # the entry itself was written earlier
-                self._want, self._child = unit.id, None
-                return
-        elif unit.again or unit.id != want:
+        elif unit.id != want:
             self._pass(unit)
             return
+        if not self.begun and not self.reading.shown(unit):
+            self._after.clear()
         self.begun = True
-        if self.reading.out(unit):
-            self.broken = True
-        else:
-            self.found.append(unit)
-        self._child = None if unit.aside else unit
+        self._keep(None if self.reading.out(unit) else self.reading.readable(unit))
+        self._child = unit if unit.text is not None and not unit.aside else None
         self._want = unit.parent if unit.text is not None else unit.first
+
+    def _keep(self, unit: Unit | None) -> None:
+        """Put down what is next on the way; None if it was taken out."""
+        if unit is None:
+            self._broken = True
+            return
+        if unit.again:
+            self._again[unit.id] = len(self.found)
+        self.found.append(unit)
 
     def _pass(self, unit: Unit) -> None:
         """A redacted entry cannot be told by its id, but it is what was shown just before the one that follows it."""
+        if not self.begun and self.reading.shown(unit) and not unit.lost:
+            self._after.append(_step(unit))
         if self._child is None or not self.reading.shown(unit, self._child.first):
             return
         if unit.lost:
-            self._want, self.broken = unit.first, True
+            self._keep(self.reading.copies.get(str(self._want)))
+            self._want = unit.first
         self._child = None
 
     @property
@@ -295,6 +330,15 @@ def spoken(event: Event) -> Spoken | None:
             return Message(role="assistant", content=content)
         case _:
             return None
+
+
+def _step(unit: Unit) -> Step:
+    told = unit.payloads or unit.told
+    return Step([call for payload in told for call, _ in _asked(payload)], messages.results(told), unit.own)
+
+
+def _payloads(events: Iterable[Event]) -> tuple[Spoken, ...]:
+    return tuple(payload for event in events if (payload := spoken(event)) is not None)
 
 
 def _unit(event: Event, **fields: Any) -> Unit:
@@ -332,66 +376,3 @@ def _asked(payload: Spoken) -> Iterator[tuple[str, str]]:
         for block in payload.content:
             if isinstance(block, dict) and block.get("type") == "tool_use":
                 yield str(block.get("id")), str(block.get("name"))
-
-
-# ── ids ──
-
-
-def session_of(entry: str) -> str | None:
-    """The session that the id of what others wrote names."""
-    return entry[8:44] if entry.startswith("perdure-") and len(entry) > 45 else None
-
-
-def made_at(entry: str) -> int | None:
-    """When an entry was made, in microseconds, if its id tells."""
-    plain = entry.replace("-", "")
-    if len(entry) != 36 or len(plain) != 32 or plain[12] != "7":
-        return None
-    try:
-        return int(plain[:12], 16) * 1000
-    except ValueError:
-        return None
-
-
-def enough(found: Sequence[ConversationRecord], limit: int, active_at: int) -> bool:
-    """Whether sessions that were last active before a moment cannot be among the newest."""
-    return len(found) >= limit and messages.time_of(active_at + DAY) < found[limit - 1].updated_at
-
-
-# ── what is written ──
-
-
-def kept(entry: ConversationEntry) -> dict[str, Any]:
-    """An entry as it is written."""
-    parent = None if entry.parent_id is None else str(entry.parent_id)
-    return {"id": str(entry.id), "parent": parent, "message": messages.as_text(entry.message)}
-
-
-def written(entry: ConversationEntry) -> list[Spoken]:
-    """An entry and what it says to everybody."""
-    item = kept(entry)
-    return native(BY, item, messages.told(item["message"]))
-
-
-def payloads_of(unit: Unit) -> list[Spoken]:
-    """What a unit says to everybody, as nobody's item."""
-    if unit.text is not None:
-        return messages.told(unit.text)
-    return [
-        msgspec.structs.replace(
-            payload, metadata={name: value for name, value in payload.metadata.items() if name != "native"}
-        )
-        for payload in unit.payloads
-    ]
-
-
-def arranged(
-    head: str | None, entries: Iterable[ConversationEntry]
-) -> tuple[list[ConversationEntry], str | None, list[ConversationEntry]]:
-    """The new entries that lead to the head, in their order; the entry they go on from; and the other new ones."""
-    left = {str(entry.id): entry for entry in entries}
-    line: list[ConversationEntry] = []
-    while head is not None and head in left:
-        line.append(left.pop(head))
-        head = line[-1].parent_id
-    return line[::-1], head, list(left.values())

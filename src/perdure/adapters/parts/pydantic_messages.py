@@ -21,6 +21,8 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
+    NativeToolCallPart,
+    NativeToolReturnPart,
     SystemPromptPart,
     TextPart,
     ThinkingPart,
@@ -193,10 +195,13 @@ def results(payloads: Iterable[Spoken]) -> set[str]:
 
 
 def heard(payloads: Sequence[Spoken], at: int, names: Mapping[str, str]) -> ModelMessage:
-    """What others said, all by the model or all to it, as one message; `names` has the tools of calls made before."""
+    """What was said, all by the model or all to it, as one message; `names` has the tools of calls made before. What
+    comes back to the model within its own answer comes from a tool that its provider ran.
+    """
     when = time_of(at)
-    if answers(payloads[0]):
-        spoken = [part for payload in payloads for part in _response(payload)]
+    if any(answers(payload) for payload in payloads):
+        inside = results(payloads)
+        spoken = [part for payload in payloads for part in _response(payload, inside, names)]
         return ModelResponse(parts=spoken, timestamp=when)
     parts = [part for payload in payloads for part in _request(payload, when, names)]
     return ModelRequest(parts=parts, timestamp=when)
@@ -215,10 +220,16 @@ def _told(part: ModelResponsePart, calls: Collection[str]) -> ModelResponsePart:
     return part
 
 
-def _response(payload: Spoken) -> list[ModelResponsePart]:
+def _response(payload: Spoken, inside: Collection[str], names: Mapping[str, str]) -> list[ModelResponsePart]:
+    if isinstance(payload, ToolFinished):
+        result = payload.result if payload.error is None else payload.error
+        return [NativeToolReturnPart(names.get(payload.call) or "tool", result, tool_call_id=payload.call)]
     if isinstance(payload, ToolAsked):
-        return [_call(payload.call, payload.name, payload.arguments)]
-    content = payload.content if isinstance(payload, Message) else None
+        asked = _call(payload.call, payload.name, payload.arguments)
+        if payload.call in inside:
+            return [NativeToolCallPart(asked.tool_name, asked.args, tool_call_id=asked.tool_call_id)]
+        return [asked]
+    content = payload.content
     if not isinstance(content, list):
         return [TextPart(content=_said(content))]
     found: list[ModelResponsePart] = []

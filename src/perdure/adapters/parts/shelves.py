@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure import errors
+from perdure import declare, errors
 from perdure.adapters.parts.ranking import Document
 from perdure.adapters.parts.sound import sound
 from perdure.events import Event, Noted
@@ -26,8 +26,14 @@ SLACK: Final = 64 * 1024
 MAX_NOTES: Final = 1000
 MAX_WEIGHT: Final = 8 << 20
 SECOND: Final = 1_000_000
+LARGEST: Final = (16 << 20) - (64 << 10)
+MOST: Final = 999_000
+DEEPEST: Final = 63
+"""What a note takes, less what it says besides the value."""
+_BOXES: Final = (dict, list, tuple, set, frozenset)
 _OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 _encoder = msgspec.msgpack.Encoder()
+_plain = declare(dict)
 
 
 class Kept(msgspec.Struct, kw_only=True):
@@ -98,10 +104,35 @@ def admit_item(key: str, value: Mapping[str, Any]) -> None:
     """Refuse what no note can hold, before anything is written."""
     with sound(f"an item's key, {key!a}"):
         str(key).encode()
+    document = dict(value)
     try:
-        _encoder.encode(dict(value))
+        _plain.dump(document)
+    except (errors.TooLarge, errors.TooDeep):  # for a document; a note takes more
+        _admit_large(document)
+
+
+def _admit_large(value: dict[str, Any]) -> None:
+    try:
+        size = len(_encoder.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise errors.Invalid(f"an item's value is plain data, as JSON has it, and this is not: {error}") from error
+    depth, parts = 0, 0
+    level: list[Any] = [value]
+    while level:
+        depth += 1
+        parts += sum(map(len, level))
+        inside = (part for box in level for part in (box.values() if type(box) is dict else box))
+        level = [part for part in inside if isinstance(part, _BOXES)]
+    if depth > DEEPEST:
+        raise errors.TooDeep(
+            f"an item's value is nested {depth} deep, the limit is {DEEPEST}; nest less", limit=DEEPEST
+        )
+    if size > LARGEST or parts > MOST:
+        raise errors.TooLarge(
+            f"an item's value has {size} bytes in {parts} parts, the limits are {LARGEST} and {MOST}; keep it as a "
+            "blob, and its name in the item",
+            limit=LARGEST,
+        )
 
 
 class Shelf:

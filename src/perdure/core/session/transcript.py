@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.session.event import Event, Payload
+from perdure.core.session.event import Event
 from perdure.core.session.origin import Created
 from perdure.core.session.turns import (
     Message,
@@ -113,10 +113,10 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
 def standing(events: Iterable[Event]) -> list[Event]:
     """The events without those that later ones retract, and without the shells of turns that have lost everything."""
     found = list(events)
-    gone = [event.data for event in found if event.kind == Retracted.kind]
+    gone = _merged((event.data.first, event.data.upto) for event in found if isinstance(event.data, Retracted))
     if not gone:
         return found
-    lost = {event.version for event in found for data in gone if _within(event.version, data)}
+    lost = _within({event.version for event in found}, gone)
     left = {event.turn for event in found if event.version not in lost and _says_something(event)}
     emptied = {event.turn for event in found if event.version in lost} - left - {None}
     return [event for event in found if event.version not in lost and event.turn not in emptied]
@@ -126,8 +126,28 @@ def _says_something(event: Event) -> bool:
     return event.kind in _CONTENT or (event.kind in _SPEAKING and said(event.data) is not None)
 
 
-def _within(version: int, data: Payload) -> bool:
-    return isinstance(data, Retracted) and data.first <= version <= data.upto
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same versions in ranges that ascend and do not touch; those that hold nothing are left out."""
+    merged: list[tuple[int, int]] = []
+    for first, upto in sorted(item for item in ranges if item[0] <= item[1]):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(upto, merged[-1][1]))
+        else:
+            merged.append((first, upto))
+    return merged
+
+
+def _within(versions: Iterable[int], ranges: Iterable[tuple[int, int]]) -> set[int]:
+    """The versions that lie in one of the ranges, which are as `_merged` makes them. One sweep over both."""
+    within: set[int] = set()
+    ahead = iter(ranges)
+    first, upto = next(ahead, (0, -1))
+    for version in sorted(versions):
+        while upto < version and first <= upto:
+            first, upto = next(ahead, (0, -1))
+        if first <= version <= upto:
+            within.add(version)
+    return within
 
 
 def _status(number: int | None, group: list[Event], begun: int) -> str:

@@ -10,6 +10,7 @@ from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
 from perdure.core.tiers import Tier
+from perdure.forking import Forking, on_fork
 from perdure.ports.ambient import Ambient
 from perdure.ports.seal import CLEAR, Place, Seal
 from perdure.ports.store import (
@@ -40,7 +41,7 @@ from perdure.stores.postgres.sql import Asks
 from perdure.stores.postgres.touching import Touch
 from perdure.stores.postgres.writer import Operation, Transaction, Writer
 from perdure.stores.refusals import closed, refuse_doubles
-from perdure.waiting import Bell, Forking, drive, on_fork
+from perdure.waiting import Bell, drive
 
 T = TypeVar("T")
 PATIENCE = 60.0

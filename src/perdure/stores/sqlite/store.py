@@ -13,6 +13,7 @@ from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.values import clone
 from perdure.core.session.write import Checkpoint
 from perdure.core.tiers import Tier
+from perdure.forking import Forking, on_fork
 from perdure.ports.ambient import Ambient
 from perdure.ports.seal import CLEAR, Place, Seal
 from perdure.ports.store import (
@@ -39,7 +40,7 @@ from perdure.stores.sqlite.blobs import SqliteBlobs
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction, Writer
-from perdure.waiting import Bell, Forking, on_fork
+from perdure.waiting import Bell
 
 T = TypeVar("T")
 POLL_SECONDS = 0.02

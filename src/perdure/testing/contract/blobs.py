@@ -1,20 +1,6 @@
-"""`BlobContract`: what a store promises that keeps blobs, to be inherited beside `StoreContract`. Needs pytest.
-
-::
-
-    class TestMineKeepsBlobs(BlobContract):
-        @pytest.fixture
-        async def store(self, tmp_path):
-            store = MyStore(tmp_path / "sessions")
-            yield store
-            await store.close()
-
-        async def reopen(self, store):
-            await store.close()
-            return MyStore(store.path)
+"""`BlobContract`: what a store promises that keeps blobs. It is inherited as `StoreContract` is, with a `store` and a
+`reopen` of the store's own. Needs pytest.
 """
-
-from typing import Any
 
 import pytest
 
@@ -27,6 +13,7 @@ from perdure.testing.building import Builder
 from perdure.testing.contract.content import LATER, collect, keep, pointing, sha_of, there, uploaded
 from perdure.testing.contract.looking import TENANT, all_of, put
 from perdure.testing.contract.pointing import PointingToBlobs
+from perdure.testing.contract.suite import Contract, whole
 
 
 class KeepingBlobs:
@@ -187,33 +174,6 @@ class KeepingBlobs:
                 await attempt
 
 
-class BlobContract(KeepingBlobs, PointingToBlobs):
+@whole
+class BlobContract(KeepingBlobs, PointingToBlobs, Contract):
     """What every store promises that keeps blobs. Inherit it, give it a `store`, and let nothing fail."""
-
-    durable = True
-
-    @pytest.fixture
-    def store(self) -> Store:
-        """A fresh, empty store; each subclass brings its own and closes it."""
-        raise NotImplementedError("give your subclass a fixture called store that makes a fresh one")
-
-    @pytest.fixture
-    def ambient(self) -> FixedAmbient:
-        """Time and chance of the claims."""
-        return FixedAmbient()
-
-    @pytest.fixture
-    def make(self, ambient: FixedAmbient) -> Builder:
-        """Where the claims take their commits from."""
-        return Builder(ambient)
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse a subclass that overrides a claim."""
-        super().__init_subclass__(**options)
-        muted = sorted(name for name in vars(cls) if name.startswith("test_") and hasattr(BlobContract, name))
-        if muted:
-            raise TypeError(f"{cls.__name__} overrides {', '.join(muted)}; mend the store, or choose another name")
-
-
-for _claim in [name for name in dir(BlobContract) if name.startswith("test_")]:
-    pytest.mark.asyncio(getattr(BlobContract, _claim))

@@ -17,7 +17,7 @@ Invariant: a subclass inherits every claim. It may add tests of its own, but ove
 and the only claims it can be excused from are those about durability, by declaring `durable = False`.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -40,29 +40,8 @@ from perdure.testing.contract.searching import Searching
 from perdure.testing.contract.timers import Timers
 
 
-class StoreContract(
-    Appending,
-    Keys,
-    Accounts,
-    Reading,
-    Branching,
-    Bringing,
-    Erasing,
-    Pruning,
-    Rewriting,
-    Timers,
-    Cold,
-    Snapshots,
-    Checkpoints,
-    Filtering,
-    Ordering,
-    Searching,
-    Feeding,
-    Watching,
-    Closing,
-    Lasting,
-):
-    """What every store promises. Inherit it, give it a `store`, and let nothing fail."""
+class Contract:
+    """What the contracts share: where their claims take a store, time and commits from, and that none is muted."""
 
     durable = True
 
@@ -84,15 +63,51 @@ class StoreContract(
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse a subclass that overrides a claim, itself or through another of its bases."""
         super().__init_subclass__(**options)
-        for owner in cls.__mro__:
-            muted = sorted(CLAIMS & vars(owner).keys()) if owner not in StoreContract.__mro__ else []
-            if muted:
-                raise TypeError(
-                    f"{owner.__name__} overrides {', '.join(muted)}; a store keeps the whole contract, "
-                    "so mend the store or add a test with another name"
-                )
+        for contract in filter(CLAIMS.__contains__, cls.__mro__):
+            for owner in cls.__mro__:
+                muted = sorted(CLAIMS[contract] & vars(owner).keys()) if owner not in contract.__mro__ else []
+                if muted:
+                    raise TypeError(
+                        f"{owner.__name__} overrides {', '.join(muted)}; a store keeps the whole contract, "
+                        "so mend the store or add a test with another name"
+                    )
 
 
-CLAIMS = frozenset(name for name in dir(StoreContract) if name.startswith("test_"))
-for _claim in CLAIMS:
-    pytest.mark.asyncio(getattr(StoreContract, _claim))
+CLAIMS: dict[type, frozenset[str]] = {}
+"""The claims of each whole contract."""
+C = TypeVar("C", bound=type[Contract])
+
+
+def whole(contract: C) -> C:
+    """Declare a class to be a whole contract: from now on none of its claims can be overridden."""
+    CLAIMS[contract] = frozenset(name for name in dir(contract) if name.startswith("test_"))
+    for claim in CLAIMS[contract]:
+        pytest.mark.asyncio(getattr(contract, claim))
+    return contract
+
+
+@whole
+class StoreContract(
+    Appending,
+    Keys,
+    Accounts,
+    Reading,
+    Branching,
+    Bringing,
+    Erasing,
+    Pruning,
+    Rewriting,
+    Timers,
+    Cold,
+    Snapshots,
+    Checkpoints,
+    Filtering,
+    Ordering,
+    Searching,
+    Feeding,
+    Watching,
+    Closing,
+    Lasting,
+    Contract,
+):
+    """What every store promises. Inherit it, give it a `store`, and let nothing fail."""
