@@ -90,6 +90,22 @@ def test_pruning_destroys_what_nothing_needs_and_nothing_else(db: perdure.Perdur
     assert db.named("trip").verify().ok
 
 
+def test_pruning_destroys_what_the_latest_checkpoint_replaced(db: perdure.Perdure) -> None:
+    saver = PerdureSaver(db)
+    config: Any = at(checkpoint_ns="")
+    lists = [["one", "two", "secret"], ["one", "two", "open"], ["one", "more"]]
+    for number, words in enumerate(lists, 1):
+        said = [HumanMessage(word, id=f"{place}{word}") for place, word in enumerate(words)]
+        config = saver.put(config, checkpoint(str(number), messages=said), {}, {"messages": number})
+    saver.prune(["trip"])
+    left = contents(db)
+    assert [word for word in ("secret", "open", "two") if word.encode() in left] == []
+    for again in (saver, PerdureSaver(db)):
+        found = again.get_tuple(at())
+        assert found is not None
+        assert [message.content for message in found.checkpoint["channel_values"]["messages"]] == ["one", "more"]
+
+
 def test_a_prune_that_was_killed_is_finished_by_the_next(db: perdure.Perdure, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = echo(PerdureSaver(db))
     for word in ("first", "second"):

@@ -78,20 +78,26 @@ class Value:
         """Whether the channel held nothing."""
         return self.typed is None and self.parts is None
 
+    def added(self, limit: int) -> list[tuple[Part, int]]:
+        """The parts that follow what is kept of the base, each with how many of its items are among the first ones of
+        the whole list.
+        """
+        found: list[tuple[Part, int]] = []
+        left = limit - self.keep
+        for part in self.parts or ():
+            if left <= 0:
+                break
+            found.append((part, min(part.count, left)))
+            left -= part.count
+        return found
+
     def stretches(self) -> list[tuple[Part, int]]:
         """The parts of the whole list in order, each with how many of its items count."""
         found: list[tuple[Part, int]] = []
         value: Value | None = self
         limit = self.length
         while value is not None and limit > 0:
-            left = limit - value.keep
-            own: list[tuple[Part, int]] = []
-            for part in value.parts or ():
-                if left <= 0:
-                    break
-                own.append((part, min(part.count, left)))
-                left -= part.count
-            found += reversed(own)
+            found += reversed(value.added(limit))
             limit, value = min(limit, value.keep), value.base
         found.reverse()
         return found

@@ -272,17 +272,16 @@ class Thread:
     def referred(self) -> list[Said]:
         """The items of the conversation that some checkpoint refers to."""
         found: dict[int, Said] = {}
-        done: set[int] = set()
+        seen: dict[int, int] = {}  # how many items at the beginning of a list were looked at
         for checkpoint in [item for space in self.spaces.values() for item in space.values()]:
             seeds = [past.seed for past in checkpoint.history.values()]
             for value in [*checkpoint.values.values(), *seeds]:
-                step = value
-                while step is not None and id(step) not in done:
-                    done.add(id(step))
-                    for part in step.parts or ():
-                        for ref in part.messages or ():
-                            found.update({said.first: said for said in saids(ref)})
-                    step = step.base
+                step, limit = value, value.length if value is not None else 0
+                while step is not None and seen.get(id(step), 0) < limit:
+                    seen[id(step)] = limit
+                    refs = [ref for part, count in step.added(limit) for ref in (part.messages or ())[:count]]
+                    found.update({said.first: said for ref in refs for said in saids(ref)})
+                    limit, step = min(limit, step.keep), step.base
         return list(found.values())
 
     def waste(self) -> tuple[list[Said], set[int]]:
