@@ -6,11 +6,9 @@
 PYTHON ?=
 ARGS ?=
 VENV := .venv
-BENCH_VENV := .venv-bench
 LOCK_VENV := .venv-lock
 UV_VERSION := 0.13.7
 READY := $(VENV)/.ready
-BENCH_READY := $(BENCH_VENV)/.ready
 JUDGES_VENV := .venv-judges
 JUDGES_READY := $(JUDGES_VENV)/.ready
 
@@ -70,18 +68,8 @@ test: $(READY) ## run the tests
 demo: $(READY) ## see a session survive a crash, in two minutes
 	@$(VENV)/bin/perdure demo $(ARGS)
 
-bench: $(READY) $(BENCH_READY) ## measure perdure and its peers (the peers live in .venv-bench)
+bench: $(READY) ## measure perdure and its peers
 	@$(VENV)/bin/python -m bench $(ARGS)
-
-$(BENCH_READY): requirements/bench.txt
-	@if ! $(BENCH_VENV)/bin/python -c "$(PROBE)" >/dev/null 2>&1; then \
-	  $(find_python); \
-	  echo "bench: making $(BENCH_VENV) with $$("$$python" --version)"; \
-	  rm -rf $(BENCH_VENV) && "$$python" -m venv $(BENCH_VENV); \
-	fi
-	@echo "bench: installing requirements/bench.txt (hashes checked; large, once)"
-	@$(BENCH_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/bench.txt
-	@touch $@
 
 judges: $(JUDGES_READY) ## run others' tests on our adapters: conformance kits and the frameworks' own suites
 	@$(JUDGES_VENV)/bin/python -m judges $(ARGS)
@@ -108,13 +96,13 @@ lock: ## write requirements/*.txt anew from *.in (ARGS=--upgrade for newer versi
 	  $(find_python); \
 	  "$$python" -m venv $(LOCK_VENV) && $(LOCK_VENV)/bin/python -m pip install -qq uv==$(UV_VERSION); \
 	fi
-	@for set in root dev bench judges; do \
+	@for set in root dev judges; do \
 	  echo "lock: requirements/$$set.txt"; \
 	  $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	    $(ARGS) requirements/$$set.in --output-file requirements/$$set.txt || exit 1; \
 	done
 
 clean: ## remove all that the other targets made, environments included
-	@rm -rf $(VENV) $(BENCH_VENV) $(JUDGES_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf $(VENV) $(JUDGES_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -27,7 +27,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
     parser.add_argument("--no-peers", action="store_true", help="only perdure and raw SQLite")
     parser.add_argument("--only", choices=PARTS, help="measure only these figures")
-    parser.add_argument("--install-peers", action="store_true", help="first make .venv-bench")
     parser.add_argument("--repetitions", type=int, help="instead of five (two with --quick)")
     parser.add_argument("--dir", help="where the databases live while they are measured; must be a real disk")
     parser.add_argument("--json", default="build/bench.json", help="where the samples go (%(default)s)")
@@ -39,24 +38,19 @@ def arguments() -> argparse.Namespace:
 
 def contenders(with_peers: bool) -> list[Entry]:
     """Those that can be measured here; says which cannot."""
-    entries = [Entry(RAW, "raw", sys.executable), Entry(RAW_JSON, "raw_json", sys.executable)]
+    entries = [Entry(RAW, "raw"), Entry(RAW_JSON, "raw_json")]
     if machine.has_perdure():
-        entries.insert(0, Entry(OURS, "ours", sys.executable))
-        entries.append(Entry(SEALED, "ours_sealed", sys.executable))
+        entries.insert(0, Entry(OURS, "ours"))
+        entries.append(Entry(SEALED, "ours_sealed"))
         if postgres.available():
-            entries += [Entry(OURS_PG, "ours_postgres", sys.executable), Entry(RAW_PG, "raw_postgres", sys.executable)]
+            entries += [Entry(OURS_PG, "ours_postgres"), Entry(RAW_PG, "raw_postgres")]
     else:
         print("perdure cannot be imported: its figures stay empty")
-    python = machine.peers_python()
-    if with_peers and python is None:
-        print("no .venv-bench: the peers' figures stay empty (--install-peers makes it)")
-    elif with_peers and python is not None:
-        entries += [Entry(name, module, python, peer=True) for name, module in _PEERS.items()]
-    if with_peers and machine.has_perdure():
-        if machine.has_frameworks():
-            entries += [Entry(name, module, sys.executable) for name, module in FRAMEWORKS.items()]
-        else:
-            print("the frameworks are not installed beside perdure: the figures of its adapters stay empty")
+    if with_peers and not machine.has_peers():
+        print("the peers are not installed (`make setup` does it): their figures stay empty")
+    elif with_peers:
+        peers = {**_PEERS, **FRAMEWORKS} if machine.has_perdure() else _PEERS
+        entries += [Entry(name, module) for name, module in peers.items()]
     return entries
 
 
@@ -109,8 +103,6 @@ def command(options: argparse.Namespace) -> str:
 
 def main() -> int:
     options = arguments()
-    if options.install_peers:
-        machine.install_peers()
     plan = QUICK if options.quick else FULL
     if options.repetitions:
         plan = plan.with_repetitions(options.repetitions)

@@ -7,6 +7,7 @@ import copy
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,12 +27,10 @@ class Failed(RuntimeError):
 
 @dataclass(frozen=True)
 class Entry:
-    """A contender as the runner knows it: its name in tables, its module, the Python that has its library."""
+    """A contender as the runner knows it: its name in tables, and its module."""
 
     name: str
     module: str
-    python: str
-    peer: bool = False
 
 
 class Worker:
@@ -41,10 +40,10 @@ class Worker:
         self.entry = entry
         self.name = entry.name
         self.store = 0
-        paths = [str(ROOT)] if entry.peer else [str(ROOT), str(ROOT / "src")]
+        paths = [str(ROOT), str(ROOT / "src")]
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
-                [entry.python, "-m", "bench.worker", entry.module, str(corpus)],
+                [sys.executable, "-m", "bench.worker", entry.module, str(corpus)],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
                 stdin=subprocess.PIPE,

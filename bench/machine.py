@@ -1,4 +1,4 @@
-"""Where the run happens: what to say about the machine, where databases may live, the peers' environment."""
+"""Where the run happens: what to say about the machine, where databases may live, what there is to measure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 
 from bench.client import ROOT
 
-PEERS = ROOT / ".venv-bench"
 MEMORY_FILESYSTEMS = {"tmpfs", "ramfs", "devtmpfs"}
 
 
@@ -70,28 +69,13 @@ def load() -> str:
     return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
 
 
-def peers_python() -> str | None:
-    """The interpreter of the peers' environment, if it is there."""
-    python = PEERS / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    return str(python) if python.exists() else None
-
-
-def install_peers() -> None:
-    """Makes `.venv-bench` from the locked requirements."""
-    subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
-    python = peers_python()
-    assert python is not None
-    lock = ROOT / "requirements" / "bench.txt"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", str(lock)], check=True)
-
-
 def has_perdure() -> bool:
     """Whether there is a perdure to measure."""
     return _runs("import perdure, perdure.events; perdure.open; perdure.aopen")
 
 
-def has_frameworks() -> bool:
-    """Whether the frameworks that perdure has adapters for are installed beside it."""
+def has_peers() -> bool:
+    """Whether the libraries that perdure is measured against are installed beside it."""
     needed = ("agents", "aiosqlite", "google.adk", "langchain_core", "langgraph.checkpoint.sqlite")
     return _runs(f"from importlib.util import find_spec; assert all(map(find_spec, {needed}))")
 

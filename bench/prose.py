@@ -2,13 +2,12 @@
 
 METHOD = """
 **One run, interleaved.** Each contender is a process of its own that the runner asks over a pipe; the peers
-run in an environment of their own with the locked versions of `requirements/bench.txt`. In every repetition
+have the locked versions of `requirements/dev.txt`. In every repetition
 all contenders start from empty stores and take turns in slices, in an order that rotates, so that the noise
 of the machine meets all of them. Targets are ratios taken inside each repetition; the median of those counts.
 Wall clock and CPU (user and system, all threads of the contender's process) cover the appending or reading
 alone: not the start of the process, not the generation of text. What the kernel does on threads of its own,
-such as writing its journal, is in the wall clock and not in the CPU. The figures of the frameworks (F9 to F11)
-are made apart, with both sides in perdure's own development environment, which has the same versions.
+such as writing its journal, is in the wall clock and not in the CPU.
 
 **The text.** {text} It is generated: invented words with Zipf's frequencies, a topic for every turn, numbers
 and identifiers; nothing is repeated on purpose but the keys of the JSON. Every result is read back through
@@ -61,8 +60,8 @@ interface and compared.
   file. ADK's interface has no pages: the first page by our `list_page` is compared with their whole list. An append is
   a commit that another thread makes; a bare one of that kind, measured apart, takes about a tenth of one of theirs, so
   one session alone cannot be ten times as fast however little is done besides.
-- *OpenAI Agents*: `add_items` with the four items of a turn. The last {tail} items are read by an object made for
-  it, on a store of ours that is open, the first time and again; their object opens the file itself, as it always does, so its time with the
-  file open, from an object that was asked before, is listed too. Asked again, ours answers from what it remembers
-  and looks only for what is new.
+- *OpenAI Agents*: `add_items` with the four items of a turn, on one session, and on {sessions} at once. The last {tail}
+  items are read by an object made for it: by the first who asks since our store was opened, and by others after it.
+  Their object opens the file itself, as it always does, so its time with the file open, from an object that was asked
+  before, is listed too. Asked again, ours answers from what it remembers and looks only for what is new.
 """

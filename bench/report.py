@@ -60,6 +60,7 @@ _LABELS = {
     "adk.page": ("ADK sessions, first page from the store", "ms"),
     "agents.rate": ("OpenAI turns of one `add_items`", "turns/s"),
     "agents.cpu": ("OpenAI turns of one `add_items`, CPU", "µs"),
+    "agents.many": ("OpenAI turns of many sessions at once", "turns/s"),
     "agents.first": ("OpenAI last items, the first to ask", "ms"),
     "agents.fresh": ("OpenAI last items, new object", "ms"),
     "agents.warm": ("OpenAI last items, object asked before", "ms"),

@@ -194,12 +194,15 @@ def _service_targets(plan: Plan) -> list[Target]:
 def _session_targets(plan: Plan) -> list[Target]:
     theirs, ours, clear = SESSIONS
     rate, cpu, first, fresh, warm = "agents.rate", "agents.cpu", "agents.first", "agents.fresh", "agents.warm"
-    add = f"OpenAI `add_items`/s, of {theirs}'s"
+    add = f"OpenAI `add_items`/s, one session, of {theirs}'s"
+    at_once, many = f"OpenAI `add_items`/s, {plan.sessions} sessions at once, of {theirs}'s", "agents.many"
     last = f"OpenAI last {plan.tail} of {plan.items:,} items, speed of {theirs}'s"
     return [
         Target("F11", add, rate, "≥", 1, rate, theirs, ours=ours, by_cpu=True),
         _shown("F11", f"{add}, in the clear", rate, theirs, ours=clear),
         Target("F11", f"OpenAI CPU per `add_items`, of {theirs}'s", cpu, "≤", 1, cpu, theirs, ours=ours),
+        Target("F11", at_once, many, "≥", 1, many, theirs, ours=ours),
+        _shown("F11", f"{at_once}, in the clear", many, theirs, ours=clear),
         _faster("F11", f"{last}; new objects, theirs opens the file, ours has it open", fresh, 2, theirs, ours),
         _faster("F11", f"{last}; the same in the clear", fresh, 0, theirs, clear, judged=False),
         _faster("F11", f"{last}; the first to ask since the store was opened", first, 2, theirs, ours),

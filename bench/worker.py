@@ -11,7 +11,7 @@
 
 A request may name a "store", a number: then another instance of the contender in the same process is asked.
 Every answer is `{"ok": true, "value": …}` or `{"ok": false, "error": …}`. Whatever libraries print goes to
-stderr. Only the standard library is imported here, for the file also serves in the peers' environment.
+stderr.
 """
 
 from __future__ import annotations

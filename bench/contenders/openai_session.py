@@ -17,7 +17,7 @@ from typing import Any
 from bench import durability
 from bench.clock import Sample, Stopwatch
 from bench.corpus import Corpus, Turn, compact
-from bench.worker import Differs
+from bench.worker import Differs, compare
 
 # Before the import, which would start the thread that sends traces.
 os.environ.setdefault("OPENAI_AGENTS_DISABLE_TRACING", "1")
@@ -55,9 +55,9 @@ class Contender:
     def _reopen(self) -> None:
         """Forget whatever is remembered between sessions; here nothing is."""
 
-    def _made(self) -> Any:
+    def _made(self, name: str = "s") -> Any:
         """A fresh session object."""
-        return SQLiteSession("s", self._path)
+        return SQLiteSession(name, self._path)
 
     def _done(self, session: Any) -> None:
         session.close()
@@ -70,7 +70,30 @@ class Contender:
             await self._session.add_items(_items(one))
 
     def read(self) -> list[Turn]:
-        items: list[Any] = self._loop.run_until_complete(self._session.get_items())
+        return self._read(self._session)
+
+    def concurrent(self, sessions: int, each: int) -> Sample:
+        """Turns of many sessions at once, each of them one after the other."""
+        made = [self._made(f"at once {n}") for n in range(sessions)]
+        work = [[_items(one) for one in self._corpus.iterate(n * each, n * each + each)] for n in range(sessions)]
+
+        async def one_session(session: Any, turns: list[list[Any]]) -> None:
+            for items in turns:
+                await session.add_items(items)
+
+        async def all_sessions() -> Sample:
+            with Stopwatch() as watch:
+                await asyncio.gather(*map(one_session, made, work))
+            return watch.sample()
+
+        sample = self._loop.run_until_complete(all_sessions())
+        for n, session in enumerate(made):
+            compare(self._read(session), self._corpus, n * each, n * each + each)
+            self._done(session)
+        return sample
+
+    def _read(self, session: Any) -> list[Turn]:
+        items: list[Any] = self._loop.run_until_complete(session.get_items())
         return [
             {
                 "user": user["content"],

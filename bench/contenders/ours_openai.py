@@ -17,8 +17,8 @@ class Contender(Adapted, openai_session.Contender):
         self._perdure.close()
         self._connect()
 
-    def _made(self) -> Any:
-        return PerdureSession("s", self._perdure)
+    def _made(self, name: str = "s") -> Any:
+        return PerdureSession(name, self._perdure)
 
     def _done(self, session: Any) -> None:
         """The store stays open."""

@@ -207,9 +207,18 @@ def _fill_items(run: Run, name: str) -> None:
     run.worker(name).on(LISTED).append(0, run.plan.items // 4)
 
 
+def _conversations(run: Run, here: str, name: str) -> None:
+    worker = run.worker(name)
+    _open(run, name, here, "at once")
+    sample = worker.call("concurrent", sessions=run.plan.sessions, each=run.plan.graph_each)
+    worker.ask("close")
+    run.ledger.add("agents.many", name, run.plan.sessions * run.plan.graph_each / sample["wall"])
+
+
 def _session(run: Run, here: str) -> None:
     plan = run.plan
     _rates(run, here, SESSIONS, "agents", (plan.each, plan.each + plan.pair))
+    run.each(SESSIONS, partial(_conversations, run, here))
     samples: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
 
     def latest(name: str) -> None:
