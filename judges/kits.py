@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 import time
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ STORES = ("memory", "sqlite", "sqlite clear", "postgresql")
 def addresses(store: str) -> Iterator[Callable[[], tuple[str, dict[str, Any]]]]:
     """Where to open fresh stores of a kind, and with which settings: sealed unless the kind says otherwise."""
     with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "a new master key")  # these stores do not outlive their judge
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(running()) if store == "postgresql" else None
         made = 0
