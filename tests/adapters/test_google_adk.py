@@ -216,6 +216,51 @@ async def test_more_sessions_than_a_page_are_listed(tmp_path: Path) -> None:
         assert [item.id for item in (await service.list_sessions(**WHO)).sessions] == [f"{n:04}" for n in range(1100)]
 
 
+async def test_what_others_said_is_the_agents_own_word_if_the_service_is_told_so(
+    db: perdure.AsyncPerdure, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = await db.create(name="elsewhere")
+    asked, answered = ToolAsked(call="c", name="look", arguments={}), ToolFinished(call="c", result={"n": 1})
+    await begun.record([Message(role="user", content="hi"), asked, answered, Message(role="assistant", content="ho")])
+    known = await PerdureSessionService(db).get_session(**WHO, session_id=begun.id)
+    assert known is not None
+    assert [event.author for event in known.events] == ["user", "model", "model", "model"]
+    service = PerdureSessionService(db, agent="clerk")
+    session = await service.get_session(**WHO, session_id=begun.id)
+    assert session is not None
+    assert [event.author for event in session.events] == ["user", "clerk", "clerk", "clerk"]
+    assert [event.content and event.content.role for event in session.events] == ["user", "model", "user", "model"]
+    heard: list[LlmRequest] = []
+
+    class Hearing(BaseLlm):
+        async def generate_content_async(
+            self, llm_request: LlmRequest, stream: bool = False
+        ) -> AsyncGenerator[LlmResponse, None]:
+            heard.append(llm_request)
+            yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="and now this")]))
+
+    runner = Runner(app_name="shop", agent=LlmAgent(name="clerk", model=Hearing(model="here")), session_service=service)
+    message = types.Content(role="user", parts=[types.Part(text="and now?")])
+    async for _ in runner.run_async(user_id="ada", session_id=begun.id, new_message=message):
+        pass
+    assert [content.role for content in heard[0].contents] == ["user", "model", "user", "model", "user"]
+    assert "unknown agent" not in caplog.text
+    for wrong in ("", "user", 3):
+        with pytest.raises(errors.Invalid, match="name of an agent"):
+            PerdureSessionService(db, agent=wrong)  # type: ignore[arg-type]
+
+
+async def test_sessions_that_are_not_shared_are_adks_alone(db: perdure.AsyncPerdure) -> None:
+    begun = await db.create(name="elsewhere")
+    await begun.record([Message(role="user", content="hi")])
+    service = PerdureSessionService(db, shared=False)
+    assert await service.get_session(**WHO, session_id=begun.id) is None
+    await service.create_session(**ONE)
+    branch = await db.named(session_name("shop", "ada", "s1")).branch()
+    assert await service.get_session(**WHO, session_id=branch.id) is not None
+    assert await PerdureSessionService(db).get_session(**WHO, session_id=begun.id) is not None
+
+
 async def test_sessions_are_listed_a_page_at_a_time(service: PerdureSessionService) -> None:
     for name in "abcde":
         await service.create_session(**WHO, session_id=name, state={"name": name, "odd": '\\ " $x \u0024 é'})

@@ -30,6 +30,8 @@ with Extra("google-adk"):
     from typing_extensions import override
 
     from perdure.adapters.parts.google_adk_events import (
+        MODEL,
+        ROLES,
         TELLING,
         Document,
         drafts,
@@ -62,9 +64,17 @@ __all__ = ["PerdureSessionService", "SessionsPage", "app_state_name", "rewound",
 
 
 class PerdureSessionService(BaseSessionService):
-    """Keeps ADK's sessions in a perdure store. It holds nothing itself: several, in several processes, work as one."""
+    """Keeps ADK's sessions in a perdure store. It holds nothing itself: several, in several processes, work as one.
 
-    def __init__(self, db: Perdure | AsyncPerdure) -> None:
+    What an assistant said in another framework is by `agent`: with the name of the agent that runs it is that agent's
+    own word, else ADK hands it on as a quotation. Unless sessions are `shared`, only those are opened that ADK made.
+    """
+
+    def __init__(self, db: Perdure | AsyncPerdure, *, agent: str = MODEL, shared: bool = True) -> None:
+        if type(agent) is not str or agent in ("", *ROLES):
+            raise errors.Invalid(f"agent is the name of an agent, not {agent!r}")
+        self._agent = agent
+        self._shared = shared
         self._db = store_of(db, "PerdureSessionService")
         self._made: set[str] = set()
         self._queues: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
@@ -296,7 +306,8 @@ class PerdureSessionService(BaseSessionService):
             handle = await self._db.session(session_id.strip())
             row = await handle.info()
             theirs = row.metadata.get(APP, app_name), row.metadata.get(USER, user_id)
-            if theirs == (app_name, user_id) and row.owner in ("", user_id) and SHARED not in row.metadata:
+            ours = (self._shared or APP in row.metadata) and SHARED not in row.metadata
+            if theirs == (app_name, user_id) and row.owner in ("", user_id) and ours:
                 return handle, session_id.strip()
         return None
 
@@ -309,7 +320,7 @@ class PerdureSessionService(BaseSessionService):
         count, after = config.num_recent_events, config.after_timestamp
         pairs: list[tuple[int, AdkEvent]] = []
         if count is None and not after:
-            pairs = history(await handle.events(upto=version))
+            pairs = history(await handle.events(upto=version), self._agent)
         else:
             known: list[Event] = []
             looked, wanted = 0, max(1, count or 0)
@@ -318,14 +329,14 @@ class PerdureSessionService(BaseSessionService):
                     known += [event for event in page if event.version <= version]
                     if len(known) < 2 * looked:
                         continue
-                    looked, pairs = len(known), history(reversed(known))
+                    looked, pairs = len(known), history(reversed(known), self._agent)
                     late = [event for _, event in pairs if not after or event.timestamp >= after]
                     if len(late) >= wanted and count is not None:
                         break
                     if after and pairs and len(late) < len(pairs) and known[-1].at < after * 1_000_000:
                         break
             if len(known) > looked:
-                pairs = history(reversed(known))
+                pairs = history(reversed(known), self._agent)
         events = [event for _, event in pairs if not after or event.timestamp >= after]
         events = events if count is None else events[len(events) - min(count, len(events)) :]
         return events, pairs[-1][1].timestamp if pairs else None

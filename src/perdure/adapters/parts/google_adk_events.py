@@ -35,13 +35,15 @@ from perdure.events import (
 )
 
 BY: Final = "google_adk"
+MODEL: Final = "model"
+"""By whom assistants of other frameworks are unless a service is told otherwise: an agent that ADK does not know."""
 EVENT: Final = "event"
 REWIND: Final = "rewind"
 TELLING: Final = frozenset({"redacted", "retracted", "turn_rolled_back", "vars_patched"})
 """Kinds that change what a session says or holds, besides what is said."""
 ODD: Final = "$json"
 NESTED: Final = 50
-_ROLES: Final = {"user": "user", "system": "system"}
+ROLES: Final = {"user": "user", "system": "system"}
 _DOCUMENTS: Final = {"image": "image", "application/pdf": "document"}
 
 Document = dict[str, Any]
@@ -122,8 +124,9 @@ def _kind(mime: str | None) -> str | None:
     return _DOCUMENTS.get(mime) or _DOCUMENTS.get(mime.partition("/")[0])
 
 
-def history(log: Iterable[Event]) -> list[tuple[int, AdkEvent]]:
-    """The events of a stretch of a log as ADK has them, each with its first version, oldest first.
+def history(log: Iterable[Event], agent: str = MODEL) -> list[tuple[int, AdkEvent]]:
+    """The events of a stretch of a log as ADK has them, each with its first version, oldest first. What an assistant of
+    another framework said is by the `agent`.
 
     A rewind takes words out of the conversation for others only: ADK itself skips what it rewound.
     """
@@ -138,7 +141,7 @@ def history(log: Iterable[Event]) -> list[tuple[int, AdkEvent]]:
         and _noted(event.data) is not None
         and not any(data.first <= event.version <= data.upto for data in gone)
     ]
-    found = [*notes, *_items(items_of(known))]
+    found = [*notes, *_items(items_of(known), agent)]
     found.sort(key=lambda pair: pair[0])
     return found
 
@@ -149,19 +152,19 @@ def _noted(data: Payload) -> str | None:
     return data.about if ours and isinstance(data, Noted) else None
 
 
-def _items(items: Sequence[Item]) -> Iterator[tuple[int, AdkEvent]]:
+def _items(items: Sequence[Item], agent: str) -> Iterator[tuple[int, AdkEvent]]:
     names: dict[str, str] = {}
     lacking = _interrupted(items)
     for place, item in enumerate((*items, None)):
         for asked, call in lacking.get(place, ()):
-            yield items[place - 1].first, _answered(asked, call, names)
+            yield items[place - 1].first, _answered(asked, call, names, agent)
         if item is None:
             return
         names.update((payload.call, payload.name) for payload in item.payloads if isinstance(payload, ToolAsked))
         if item.by == BY and type(item.native) is str:
             yield item.first, AdkEvent.model_validate_json(item.native)
         else:
-            yield item.first, _translated(item, names)
+            yield item.first, _translated(item, names, agent)
 
 
 def _interrupted(items: Sequence[Item]) -> dict[int, list[tuple[Item, str]]]:
@@ -180,17 +183,17 @@ def _interrupted(items: Sequence[Item]) -> dict[int, list[tuple[Item, str]]]:
     return found
 
 
-def _answered(asked: Item, call: str, names: dict[str, str]) -> AdkEvent:
+def _answered(asked: Item, call: str, names: dict[str, str], agent: str) -> AdkEvent:
     """What stands for the result of a call that has none."""
     result = ToolFinished(call=call, error=INTERRUPTED)
-    made = _translated(msgspec.structs.replace(asked, payloads=(result,)), names)
+    made = _translated(msgspec.structs.replace(asked, payloads=(result,)), names, agent)
     return made.model_copy(update={"id": f"{made.id}-{call}"})
 
 
-def _translated(item: Item, names: dict[str, str]) -> AdkEvent:
-    """Somebody else's item as an event: by the user, by the system, or by the model."""
+def _translated(item: Item, names: dict[str, str], agent: str) -> AdkEvent:
+    """Somebody else's item as an event: by the user, by the system, or by the agent."""
     first = item.payloads[0]
-    author = _ROLES.get(first.role, "model") if isinstance(first, Message) else "model"
+    author = ROLES.get(first.role, agent) if isinstance(first, Message) else agent
     answers = isinstance(first, ToolFinished) or (isinstance(first, Message) and first.role == "tool")
     return AdkEvent(
         id=f"perdure-{item.first}",
@@ -198,7 +201,7 @@ def _translated(item: Item, names: dict[str, str]) -> AdkEvent:
         author=author,
         timestamp=item.at / 1_000_000,
         content=types.Content(
-            role="model" if author == "model" and not answers else "user",
+            role="model" if author == agent and not answers else "user",
             parts=[part for payload in item.payloads for part in _parts(payload, names)],
         ),
     )
