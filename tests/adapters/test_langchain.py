@@ -96,8 +96,10 @@ def test_what_has_no_plain_form_is_shown_as_text() -> None:
 
 def test_results_and_calls_of_others_become_messages() -> None:
     asked = [Message(role="assistant", content="so"), ToolAsked(call="c", name="look", arguments='{"a": 1}')]
-    assert joins(asked[:1], asked[1:])
-    assert not joins(asked, [ToolFinished(call="c")])
+    assert joins(asked[:1], asked[1:], together=False)
+    assert not joins(asked[:1], asked[:1], together=False)
+    assert joins(asked[:1], asked[:1], together=True)
+    assert not joins(asked, [ToolFinished(call="c")], together=True)
     found = message_of(asked, "x")
     assert isinstance(found, AIMessage)
     assert found.tool_calls[0]["args"] == {"a": 1}

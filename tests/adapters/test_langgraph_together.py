@@ -5,19 +5,30 @@ from typing import Any
 
 import pytest
 from google.adk.events.event import Event as AdkEvent
+from google.adk.events.event_actions import EventActions
 from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic_ai.conversation import Conversation
-from pydantic_ai.messages import ModelRequest, UserPromptPart
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 
 import perdure
-from perdure.adapters.google_adk import PerdureSessionService
+from perdure.adapters.google_adk import PerdureSessionService, app_state_name
 from perdure.adapters.langgraph import PerdureSaver
+from perdure.adapters.langgraph_store import PerdureStore
 from perdure.adapters.openai_agents import PerdureSession
 from perdure.adapters.pydantic_ai import PerdureConversationStore
+from perdure.events import Message
 
 MOVES = ["lg", "oa", "pyd", "adk", "pop", "clear", "branch", "prune", "anew", "rm", "rep", "update"]
 
@@ -233,3 +244,192 @@ async def test_a_graph_without_messages_takes_nothing_out_of_the_conversation() 
         await counts.ainvoke({"number": 1}, config)
         assert [words(item["content"]) for item in await openai.get_items()] == ["one", "three"]  # type: ignore[typeddict-item]
         assert [message.content for message in (await talks.aget_state(config)).values["messages"]] == ["one", "three"]
+
+
+# ── one by one ────────────────────────────────────────────────────────────────────────────────────
+
+
+def at(thread: str = "t") -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+def echo(saver: PerdureSaver) -> Any:
+    def answer(state: MessagesState) -> Any:
+        return {"messages": [AIMessage(f"re {state['messages'][-1].content}")]}
+
+    return StateGraph(MessagesState).add_node("n", answer).add_edge(START, "n").compile(checkpointer=saver)
+
+
+def says(graph: Any, text: str, config: Any = None) -> list[str]:
+    return told(graph.invoke({"messages": [HumanMessage(text)]}, config or at())["messages"])
+
+
+def told(messages: list[Any]) -> list[str]:
+    return [str(message.content) for message in messages]
+
+
+def shown(graph: Any) -> list[str]:
+    return told(graph.get_state(at()).values["messages"])
+
+
+def heard(db: perdure.Perdure) -> list[str]:
+    """What the OpenAI SDK is given of the same conversation."""
+    return [words(item["content"]) for item in asyncio.run(PerdureSession("t", db).get_items())]  # type: ignore[typeddict-item]
+
+
+def test_every_piece_of_what_another_framework_said_at_once_is_a_message() -> None:
+    with perdure.open(":memory:") as db:
+        asked = [ToolCallPart(tool_name="f", args={}, tool_call_id=call) for call in ("c", "d")]
+        returns = [ToolReturnPart(tool_name="f", content=f"of {call}", tool_call_id=call) for call in ("c", "d")]
+        talk = Conversation(
+            conversation_id="t",
+            messages=[
+                ModelRequest(parts=[SystemPromptPart("be brief"), UserPromptPart("look")]),
+                ModelResponse(parts=[TextPart("I look"), TextPart("twice"), *asked]),
+                ModelRequest(parts=[*returns, UserPromptPart("and?")]),
+                ModelResponse(parts=[TextPart("found")]),
+            ],
+        )
+        asyncio.run(PerdureConversationStore(db).save(talk))
+        graph = echo(PerdureSaver(db))
+        messages = graph.get_state(at()).values["messages"]
+        assert [(message.type, message.content) for message in messages] == [
+            ("system", "be brief"),
+            ("human", "look"),
+            ("ai", "I look\ntwice"),
+            ("tool", "of c"),
+            ("tool", "of d"),
+            ("human", "and?"),
+            ("ai", "found"),
+        ]
+        assert [call["id"] for call in messages[2].tool_calls] == ["c", "d"]
+        says(graph, "next")
+        items = asyncio.run(PerdureSession("t", db).get_items())
+        results = [item["output"] for item in items if item.get("type") == "function_call_output"]  # type: ignore[typeddict-item]
+        assert results == ["of c", "of d"]
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_fork_after_others_spoke_has_one_order_for_everybody(between: bool) -> None:
+    with perdure.open(":memory:") as db:
+        graph = echo(PerdureSaver(db))
+        for word in ("one", "two"):
+            says(graph, word)
+        db.named("t").record([Message(role="user", content="else"), Message(role="assistant", content="where")])
+        if between:
+            shown(graph)
+        old = next(item for item in graph.get_state_history(at()) if len(item.values.get("messages", ())) == 2)
+        assert says(graph, "fork", old.config) == ["one", "re one", "fork", "re fork"]
+        expected = ["one", "re one", "else", "where", "fork", "re fork"]
+        assert (shown(graph), heard(db)) == (expected, expected)
+        assert says(graph, "on") == [*expected, "on", "re on"]
+        assert heard(db) == [*expected, "on", "re on"]
+
+
+def test_nothing_comes_between_a_call_of_langgraphs_and_its_result() -> None:
+    with perdure.open(":memory:") as db:
+        saver = PerdureSaver(db)
+        call = {"name": "f", "args": {}, "id": "c"}
+        graph = StateGraph(MessagesState)
+        graph.add_node("ask", lambda state: {"messages": [AIMessage("", tool_calls=[call])]})
+        graph.add_node("tell", lambda state: {"messages": [ToolMessage("done", tool_call_id="c")]})
+        graph.add_edge(START, "ask").add_edge("ask", "tell")
+        compiled = graph.compile(checkpointer=saver, interrupt_before=["tell"])
+        compiled.invoke({"messages": [HumanMessage("go")]}, at())
+        state = compiled.get_state(at())
+        db.named("t").record([Message(role="user", content="meanwhile")])
+        compiled.update_state(state.config, {"messages": [ToolMessage("done", tool_call_id="c")]}, as_node="tell")
+        messages = compiled.get_state(at()).values["messages"]
+        assert [message.type for message in messages] == ["human", "ai", "tool", "human"]
+
+
+def test_a_put_that_edits_is_one_append() -> None:
+    with perdure.open(":memory:") as db:
+        graph = echo(PerdureSaver(db))
+        for word in ("one", "two"):
+            says(graph, word)
+        first = graph.get_state(at()).values["messages"][0]
+        before = db.named("t").version()
+        graph.update_state(at(), {"messages": [HumanMessage("edited", id=first.id)]})
+        appends: dict[int, set[str]] = {}
+        for event in db.named("t").events(before):
+            appends.setdefault(event.shared.first, set()).add(event.kind)
+        (edit,) = [kinds for kinds in appends.values() if "retracted" in kinds]
+        assert {"retracted", "noted"} < edit
+        assert heard(db) == ["edited", "re one", "two", "re two"]
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_a_pruned_log_leaves_a_shorter_thread_that_goes_on(kept: int) -> None:
+    with perdure.open(":memory:") as db:
+        graph = echo(PerdureSaver(db))
+        for word in ("one", "two", "three", "four"):
+            says(graph, word)
+        session = db.named("t")
+        starts = [turn.first for turn in session.turns()]
+        session.prune(starts[-kept] - 1)
+        fresh = echo(PerdureSaver(db))
+        left = [text for word in ("one", "two", "three", "four")[-kept:] for text in (word, f"re {word}")]
+        assert shown(fresh) == left
+        assert says(fresh, "five") == [*left, "five", "re five"]
+        assert shown(echo(PerdureSaver(db))) == heard(db) == [*left, "five", "re five"]
+
+
+async def test_adk_is_given_one_result_for_a_call() -> None:
+    async with await perdure.aopen(":memory:") as db:
+        openai = PerdureSession("t", db)
+        asked: Any = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+        await openai.add_items([{"role": "user", "content": "look"}, asked])
+        await openai.add_items([{"role": "user", "content": "never mind"}])
+        await echo(PerdureSaver(db)).ainvoke({"messages": [HumanMessage("on")]}, at())
+        service = PerdureSessionService(db)
+        session = await service.get_session(app_name="a", user_id="u", session_id=db.named("t").id)
+        assert session is not None
+        answers = [event for event in session.events if event.get_function_responses()]
+        assert len(answers) == 1
+
+
+async def test_a_picture_that_cannot_be_read_is_told_in_words() -> None:
+    async with await perdure.aopen(":memory:") as db:
+        made = await db.create(name="t")
+        for data in ("AAA", "\u00e9"):
+            source = {"type": "base64", "media_type": "image/png", "data": data}
+            await made.record([Message(role="user", content=[{"type": "image", "source": source}])])
+        session = await PerdureSessionService(db).get_session(app_name="a", user_id="u", session_id=made.id)
+        assert session is not None
+        parts = [part for event in session.events if event.content for part in event.content.parts or ()]
+        assert [part.text for part in parts] == ["(image/png that cannot be read)"] * 2
+
+
+async def test_arguments_nested_too_deep_to_read_are_handed_on_as_text() -> None:
+    async with await perdure.aopen(":memory:") as db:
+        deep = "[" * 5000 + "]" * 5000
+        asked: Any = {"type": "function_call", "call_id": "c", "name": "f", "arguments": deep}
+        await PerdureSession("t", db).add_items([{"role": "user", "content": "look"}, asked])
+        found = await PerdureSaver(db).aget_tuple(at())
+        assert found is not None
+        (call,) = found.checkpoint["channel_values"]["messages"][1].tool_calls
+        assert call["args"] == {"input": deep}
+
+
+async def test_what_adks_sessions_share_may_be_erased_underneath() -> None:
+    async with await perdure.aopen(":memory:") as db:
+        service = PerdureSessionService(db)
+        session = await service.create_session(app_name="a", user_id="u", session_id="s", state={"app:rate": 1})
+        await db.named(app_state_name("a")).erase()
+        changed = EventActions(state_delta={"app:rate": 2})
+        await service.append_event(session, AdkEvent(author="agent", invocation_id="i", actions=changed))
+        found = await service.get_session(app_name="a", user_id="u", session_id="s")
+        assert found is not None
+        assert found.state == {"app:rate": 2}
+
+
+async def test_a_shelf_of_the_store_is_no_conversation() -> None:
+    async with await perdure.aopen(":memory:") as db:
+        store = PerdureStore(db)
+        await store.aput(("memories", "ana"), "k", {"likes": "tulips"})
+        (row,) = (await db.find()).items
+        service = PerdureSessionService(db)
+        assert await service.get_session(app_name="a", user_id="u", session_id=row.session) is None
+        await service.delete_session(app_name="a", user_id="u", session_id=row.session)
+        assert await store.aget(("memories", "ana"), "k") is not None

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from perdure import AsyncPerdure, AsyncSession, Perdure, errors
+from perdure.adapters.parts.conversations import is_conversation
 from perdure.adapters.parts.needing import Extra, store_of
 from perdure.events import Event
 
@@ -38,6 +39,7 @@ with Extra("google-adk"):
         given,
         history,
         kept,
+        lasting,
         scopes,
         spelled,
     )
@@ -190,9 +192,8 @@ class PerdureSessionService(BaseSessionService):
         async with self._queue(session_name(session.app_name, session.user_id, session.id)):
             try:
                 handle, version = await self._seen(session)
-                written = await self._append(handle, version, session, _without_temporary(event))
+                written = await self._appended(handle, version, session, lasting(event))
             except errors.NotFound:
-                self._made.clear()
                 raise SessionNotFoundError(f"Session {session.id} not found; create it first.") from None
             if written > version:  # else it was there already, and the object has it
                 await super().append_event(session, event)
@@ -209,6 +210,14 @@ class PerdureSessionService(BaseSessionService):
         except RuntimeError:  # driven by a blocking caller
             loop = 0
         return self._queues.setdefault((loop, session), asyncio.Lock())
+
+    async def _appended(self, handle: AsyncSession, version: int, session: Session, event: AdkEvent) -> int:
+        """As `_append`, also when what the app or the user shares was erased underneath."""
+        try:
+            return await self._append(handle, version, session, event)
+        except errors.NotFound:
+            self._made.clear()
+            return await self._append(handle, version, session, event)
 
     async def _append(self, handle: AsyncSession, version: int, session: Session, event: AdkEvent) -> int:
         """Write an event on what the object stands for; the new version, or the old one when it was written before."""
@@ -306,7 +315,7 @@ class PerdureSessionService(BaseSessionService):
             handle = await self._db.session(session_id.strip())
             row = await handle.info()
             theirs = row.metadata.get(APP, app_name), row.metadata.get(USER, user_id)
-            ours = (self._shared or APP in row.metadata) and SHARED not in row.metadata
+            ours = (self._shared or APP in row.metadata) and is_conversation(row.metadata)
             if theirs == (app_name, user_id) and row.owner in ("", user_id) and ours:
                 return handle, session_id.strip()
         return None
@@ -386,12 +395,3 @@ async def rewound(handle: AsyncSession, version: int, invocation: str | None) ->
         return None
     events = history(await handle.events(upto=version))
     return next((first for first, event in events if event.invocation_id == invocation), None)
-
-
-def _without_temporary(event: AdkEvent) -> AdkEvent:
-    """The event as it is stored."""
-    delta = event.actions.state_delta
-    if not any(key.startswith(State.TEMP_PREFIX) for key in delta):
-        return event
-    lasting = {key: value for key, value in delta.items() if not key.startswith(State.TEMP_PREFIX)}
-    return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": lasting})})

@@ -36,7 +36,7 @@ with Extra("langgraph"):
 
     from perdure.adapters.parts.channels import BY
     from perdure.adapters.parts.checkpoints import LEFT, ROOT, WRITES, Checkpoint, Thread
-    from perdure.adapters.parts.deltas import Plan, Planning, carrier, history, loaded, read
+    from perdure.adapters.parts.deltas import Plan, Planning, carrier, history, loaded, places, read
     from perdure.adapters.parts.langchain import going_on
     from perdure.adapters.parts.langgraph_configs import Bytes, Place, Told
     from perdure.adapters.parts.langgraph_upkeep import Upkeep, batches
@@ -108,7 +108,8 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
         values = {name: loaded(value, codec, latest) for name, value in lists.items()}
         channel = carrier(self._channels, found) if latest and found.ns == ROOT and view.unseen else None
         if channel in values:
-            values[channel] = going_on(values[channel], [read(group, codec) for group in view.elsewhere(latest)])
+            others = [(group[0].first, read(group, codec)) for group in view.elsewhere(latest)]
+            values[channel] = going_on(values[channel], places(lists[channel], latest), others)
         return CheckpointTuple(
             config=place.config(Told(found.id, latest)),
             checkpoint={**checkpoint, "channel_values": values},
@@ -119,7 +120,7 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
 
     def _begun(self, view: Thread, place: Place, version: int) -> CheckpointTuple:
         """What a thread begins with that was talked in elsewhere."""
-        messages = going_on((), [read(group, self._bytes) for group in view.elsewhere(version)])
+        messages = going_on((), (), [(0, read(group, self._bytes)) for group in view.elsewhere(version)])
         channel = self._channels[0] if self._channels else CHANNELS[0]
         checkpoint = LangGraphCheckpoint(
             v=4,
@@ -214,9 +215,6 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
             plan = planning.put(
                 record | named, checkpoint["channel_versions"], dict(new_versions), checkpoint["channel_values"]
             )
-            if plan.retract and type(upon) is bytes:  # what is taken back must be seen as it stands
-                fresh = True
-                continue
             try:
                 await self._write(session, upon, plan)
             except errors.VersionConflict:
@@ -229,12 +227,11 @@ class PerdureSaver(BaseCheckpointSaver[Any]):
             return place.config(Told(record["id"]))
 
     async def _write(self, session: AsyncSession, upon: int | bytes, plan: Plan) -> None:
-        for first, upto in plan.retract:
-            upon = await session.retract(first, upto, reason=LEFT, expected=upon if isinstance(upon, int) else None)
+        leaving = plan.retract
         for batch in batches(plan.payloads):
-            events = await session.recorded(batch, expected=upon)
+            events = await session.recorded(batch, retracting=leaving, reason=LEFT, expected=upon)
             self._following.take(session.id, events)
-            upon = events[-1].digest
+            upon, leaving = events[-1].digest, []
 
     def _first(self, session: str, place: Place, metadata: CheckpointMetadata) -> bool:
         """Whether this is to be the first checkpoint of a thread that was read as empty."""

@@ -67,13 +67,21 @@ class Conversing:
         events: Sequence[Payload | Draft] | Payload | Draft,
         *,
         more: bool = False,
+        retracting: Sequence[tuple[int, int]] = (),
+        reason: str = "",
         expected: int | bytes | None = None,
     ) -> tuple[Event, ...]:
         """As `record`; the events it wrote, for those who follow the log and need not read them again. They may expect
-        a digest, that of the latest event they have seen: no other log has it at any version.
+        a digest, that of the latest event they have seen: no other log has it at any version. What the ranges of
+        versions in `retracting` say is taken out of the conversation first, in the same append.
         """
         items = [events] if isinstance(events, (Payload, Draft)) else events
-        command = do.Record(drafts=drafts_of(items), more=given.flag_of(more, "more"))
+        why = given.text_of(reason, "reason")
+        retracted = tuple(
+            do.Retract(first=given.number_of(first, "first"), upto=given.number_of(upto, "upto"), reason=why)
+            for first, upto in retracting
+        )
+        command = do.Record(drafts=drafts_of(items), more=given.flag_of(more, "more"), retracted=retracted)
         seen = expected if isinstance(expected, bytes) else given.maybe_number(expected, "expected")
         return (await self._services.recording.record(self.id, command, expected=seen, key=None)).events
 

@@ -39,6 +39,10 @@ class Recording:
         if command.replacing is not None:
             _, calls = await self._asked(session, command.replacing, None)
             command = msgspec.structs.replace(command, calls=calls)
+        if command.retracted:
+            found = [(item, (await self._asked(session, item.first, item.upto))[1]) for item in command.retracted]
+            retracted = tuple(msgspec.structs.replace(item, calls=calls) for item, calls in found)
+            command = msgspec.structs.replace(command, retracted=retracted)
         if not others:
             return await self._sessions.handle(session, command, expected=expected, key=key)
 

@@ -14,15 +14,17 @@ Typed = tuple[str, bytes]
 
 
 class Said:
-    """An item of the conversation: `typed` if LangGraph wrote it, else `seen` once a checkpoint refers to it. It is
-    `standing` until it is taken out; `gone` is the version at which others did that.
+    """An item of the conversation that LangGraph wrote, in its bytes (`typed`), or a piece of one that others wrote,
+    `seen` once a checkpoint refers to it; that item begins at version `item`. It is `standing` until it is taken out;
+    `gone` is the version at which others did that.
     """
 
-    __slots__ = ("gone", "id", "payloads", "seen", "standing", "turn", "typed", "versions")
+    __slots__ = ("gone", "id", "item", "payloads", "seen", "standing", "turn", "typed", "versions")
 
-    def __init__(self, event: Event, payload: Spoken, native: dict[str, Any]) -> None:
-        item = native.get("item") if native.get("by") == BY else None
-        mine = item if isinstance(item, dict) and isinstance(item.get("data"), bytes) else None
+    def __init__(self, event: Event, payload: Spoken, native: dict[str, Any], item: int) -> None:
+        kept = native.get("item") if native.get("by") == BY else None
+        mine = kept if isinstance(kept, dict) and isinstance(kept.get("data"), bytes) else None
+        self.item = item
         self.versions = [event.version]
         self.turn = event.turn
         self.typed: Typed | None = (str(mine.get("type")), mine["data"]) if mine is not None else None

@@ -91,6 +91,7 @@ class Thread:
         self._litter: set[int] = set()
         self._order: list[int] = []
         self._fresh: list[Said] = []
+        self._item = (0, 0)  # where the latest item begins, and how many of its pieces were heard
         self._kept: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
 
     # ── folding ──
@@ -127,14 +128,17 @@ class Thread:
         payload = as_given(payload)
         native = payload.metadata.get("native")
         native = native if isinstance(native, dict) else {}
-        if "piece" in native:
-            said = self.said[self._order[-1]] if self._order else None
-            if said is not None and len(said.versions) == native["piece"]:
+        if "piece" not in native:
+            self._item = (event.version, 1)
+        elif native["piece"] != self._item[1]:
+            return  # its beginning is not there
+        else:
+            self._item = (self._item[0], self._item[1] + 1)
+            said = self.said.get(self._item[0])
+            if said is not None and said.typed is not None:
                 said.versions.append(event.version)
-                if said.typed is None:
-                    said.payloads.append(payload)
-            return
-        said = self.said[event.version] = Said(event, payload, native)
+                return
+        said = self.said[event.version] = Said(event, payload, native, self._item[0])
         self._order.append(event.version)
         if said.typed is None:
             self.unseen[said.first] = said
@@ -294,7 +298,8 @@ class Thread:
         """What was said elsewhere up to a version and the latest checkpoint does not have, grouped as messages."""
         groups: list[list[Said]] = []
         for said in [item for item in list(self.unseen.values()) if item.last <= upto]:
-            if groups and joins([item for each in groups[-1] for item in each.payloads], said.payloads):
+            before = [item for each in groups[-1] for item in each.payloads] if groups else []
+            if groups and joins(before, said.payloads, together=groups[-1][-1].item == said.item):
                 groups[-1].append(said)
             else:
                 groups.append([said])

@@ -23,7 +23,9 @@ _ROUTES: Final = ("branch:", "__")
 
 
 def loaded(value: Value, codec: Codec, at: int = 0) -> Any:
-    """The value itself. A message that was redacted is left out, and what others had taken back at a version."""
+    """The value itself. A message that was redacted or pruned is left out, and what others had taken back at a version.
+    Of any other list nothing may be missing.
+    """
     if value.parts is None:
         return None if value.typed is None else codec.load(value.typed)
     found: list[Any] = []
@@ -35,10 +37,25 @@ def loaded(value: Value, codec: Codec, at: int = 0) -> Any:
             found += [read(ref, codec) for ref in left if ref is not None]
         elif part.typed is not None:
             found += codec.load(part.typed)[:count]
-    if total != value.length:
+    if total != value.length and not (value.parts and all(part.messages is not None for part in value.parts)):
         raise errors.Damaged(
-            "a list of this checkpoint begins with items that were redacted; go on from another checkpoint"
+            "a list of this checkpoint begins with items that were redacted or pruned; go on from another checkpoint"
         )
+    return found
+
+
+def places(value: Value, at: int) -> list[int]:
+    """Where the items of a list stand in the log, as `loaded` gives them; those that do not stand there, with the one
+    before.
+    """
+    found: list[int] = []
+    last = 0
+    for part, count in value.stretches():
+        refs = [None] * count if part.messages is None else [stood(ref, at) for ref in part.messages[:count]]
+        for ref in refs:
+            last = max(last, saids(ref)[0].first) if ref is not None else last
+            if ref is not None or part.messages is None:
+                found.append(last)
     return found
 
 

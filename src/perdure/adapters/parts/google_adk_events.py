@@ -39,6 +39,7 @@ MODEL: Final = "model"
 """By whom assistants of other frameworks are unless a service is told otherwise: an agent that ADK does not know."""
 EVENT: Final = "event"
 REWIND: Final = "rewind"
+RESULT: Final = "tool_result"
 TELLING: Final = frozenset({"redacted", "retracted", "turn_rolled_back", "vars_patched"})
 """Kinds that change what a session says or holds, besides what is said."""
 ODD: Final = "$json"
@@ -172,7 +173,7 @@ def _interrupted(items: Sequence[Item]) -> dict[int, list[tuple[Item, str]]]:
     steps = [
         Step(
             [payload.call for payload in item.payloads if isinstance(payload, ToolAsked)],
-            [payload.call for payload in item.payloads if isinstance(payload, ToolFinished)],
+            [call for payload in item.payloads for call in _calls_answered(payload)],
             item.by == BY,
         )
         for item in items
@@ -181,6 +182,14 @@ def _interrupted(items: Sequence[Item]) -> dict[int, list[tuple[Item, str]]]:
     for lack in left_open(steps):
         found.setdefault(lack.place, []).append((items[lack.step], lack.call))
     return found
+
+
+def _calls_answered(payload: Spoken) -> list[str]:
+    """The calls whose results are told; one that comes when its turn is over is told as a block of a message."""
+    if isinstance(payload, ToolFinished):
+        return [payload.call]
+    blocks = payload.content if isinstance(payload, Message) and type(payload.content) is list else []
+    return [str(block.get("tool_use_id")) for block in blocks if type(block) is dict and block.get("type") == RESULT]
 
 
 def _answered(asked: Item, call: str, names: dict[str, str], agent: str) -> AdkEvent:
@@ -243,12 +252,20 @@ def _said(block: Any, names: dict[str, str]) -> Iterator[types.Part]:
         case {"type": "tool_result", "content": result}:
             yield _answer(str(block.get("tool_use_id") or ""), names, result)
         case {"source": {"type": "base64", "media_type": str(mime), "data": str(data)}}:
-            yield types.Part(inline_data=types.Blob(mime_type=mime, data=a2b_base64(data)))
+            yield _inline(mime, data)
         case {"type": str(kind), "source": {"type": "url", "url": str(url)}}:
             mime = "application/pdf" if kind == "document" else "image/*"
             yield types.Part(file_data=types.FileData(file_uri=url, mime_type=mime))
         case _:
             return
+
+
+def _inline(mime: str, data: str) -> types.Part:
+    """What was sent along with a message; words in its place when it cannot be read."""
+    try:
+        return types.Part(inline_data=types.Blob(mime_type=mime, data=a2b_base64(data)))
+    except ValueError:  # of which base64's own error is one
+        return types.Part(text=f"({mime} that cannot be read)")
 
 
 def jsonable(value: Any) -> Any:
@@ -257,6 +274,15 @@ def jsonable(value: Any) -> Any:
         return to_jsonable_python(value)
     except (ValueError, TypeError):
         return to_jsonable_python(value, serialize_unknown=True)
+
+
+def lasting(event: AdkEvent) -> AdkEvent:
+    """An event as it is stored: without temporary state."""
+    delta = event.actions.state_delta
+    if not any(key.startswith(State.TEMP_PREFIX) for key in delta):
+        return event
+    kept = {key: value for key, value in delta.items() if not key.startswith(State.TEMP_PREFIX)}
+    return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": kept})})
 
 
 def scopes(state: Document) -> tuple[Document, Document, Document]:

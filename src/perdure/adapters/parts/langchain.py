@@ -7,6 +7,7 @@ somebody else wrote is translated; its id names the events it stands for, so tha
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -101,18 +102,30 @@ def plain(value: Any) -> Any:
 # ── to LangChain ──
 
 
-def going_on(own: Sequence[BaseMessage], others: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The messages of a list and those said elsewhere since, with a result for each call that was interrupted."""
-    messages = [*own, *others]
+def going_on(
+    own: Sequence[BaseMessage], places: Sequence[int], others: Iterable[tuple[int, BaseMessage]]
+) -> list[BaseMessage]:
+    """The messages of a list and what was said elsewhere, by their places in the log, with a result for each call that
+    was interrupted. Nothing comes between a call of the list and its result.
+    """
+    messages: list[tuple[BaseMessage, bool]] = []
+    taken = 0
+    for place, message in others:
+        until = max(taken, bisect_right(places, place))
+        while until < len(own) and isinstance(own[until], ToolMessage):
+            until += 1
+        messages += [*((mine, True) for mine in own[taken:until]), (message, False)]
+        taken = until
+    messages += [(mine, True) for mine in own[taken:]]
     steps = [
         Step(
             [str(call["id"]) for call in message.tool_calls] if isinstance(message, AIMessage) else (),
             [message.tool_call_id] if isinstance(message, ToolMessage) else (),
-            own=place < len(own),
+            own=mine,
         )
-        for place, message in enumerate(messages)
+        for message, mine in messages
     ]
-    return with_results(messages, steps, _interrupted)
+    return with_results([message for message, _ in messages], steps, _interrupted)
 
 
 def _interrupted(call: str) -> BaseMessage:
@@ -152,9 +165,9 @@ def _single(message: Message, id: str) -> BaseMessage:
     return made(_spoken(message.content), name=message.name, id=id)
 
 
-def joins(before: Sequence[Spoken], after: Sequence[Spoken]) -> bool:
-    """Whether one message may hold both: an assistant's words and calls stand in one until the results come."""
-    return _speaks(before) and _speaks(after) and any(isinstance(item, ToolAsked) for item in after)
+def joins(before: Sequence[Spoken], after: Sequence[Spoken], *, together: bool) -> bool:
+    """Whether one message holds both: what an assistant said `together`, and the calls that follow its words."""
+    return _speaks(before) and _speaks(after) and (together or any(isinstance(item, ToolAsked) for item in after))
 
 
 def _speaks(payloads: Iterable[Spoken]) -> bool:
@@ -167,7 +180,7 @@ def _call(call: str, name: str, arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             arguments = {"input": arguments}
     args = arguments if isinstance(arguments, dict) else {} if arguments is None else {"input": arguments}
     return {"type": "tool_call", "id": call, "name": name, "args": args}

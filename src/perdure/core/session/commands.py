@@ -42,21 +42,6 @@ class Append(Command, frozen=True, kw_only=True, omit_defaults=True):
     drafts: tuple[Draft, ...]
 
 
-class Record(Command, frozen=True, kw_only=True, omit_defaults=True):
-    """Write what something else carried on, with turns opened and closed around it; `more` of the turn follows. Title
-    and metadata change along with it if they are given. It stands in place of what was said from version `replacing`
-    on; `calls` are those asked there. `vars` are top-level fields of the application's document that change with it.
-    """
-
-    drafts: tuple[Draft, ...]
-    more: bool = False
-    replacing: int | None = None
-    calls: tuple[str, ...] = ()
-    title: str | None = None
-    metadata: dict[str, Any] | None = None
-    vars: dict[str, Any] = {}
-
-
 class Retract(Command, frozen=True, kw_only=True, omit_defaults=True):
     """Take what these versions say out of the conversation; `calls` are those asked there."""
 
@@ -64,6 +49,23 @@ class Retract(Command, frozen=True, kw_only=True, omit_defaults=True):
     upto: int
     calls: tuple[str, ...] = ()
     reason: str = ""
+
+
+class Record(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Write what something else carried on, with turns opened and closed around it; `more` of the turn follows. Title
+    and metadata change along with it if they are given. It stands in place of what was said from version `replacing`
+    on; `calls` are those asked there. What is `retracted` leaves the conversation with it. `vars` are top-level fields of
+    the application's document that change with it.
+    """
+
+    drafts: tuple[Draft, ...]
+    more: bool = False
+    replacing: int | None = None
+    calls: tuple[str, ...] = ()
+    retracted: tuple[Retract, ...] = ()
+    title: str | None = None
+    metadata: dict[str, Any] | None = None
+    vars: dict[str, Any] = {}
 
 
 class Configure(Command, frozen=True, kw_only=True, omit_defaults=True):

@@ -29,6 +29,7 @@ from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned
 from perdure.core.session.event import Draft, Payload, draft
 from perdure.core.session.lifecycle import Effect, Life, MoveFacts, Phase
 from perdure.core.session.links import ConflictFound, Merged
+from perdure.core.session.naming import metadata_of
 from perdure.core.session.origin import Configured, Created, Renewed, override
 from perdure.core.session.redaction import Redacted
 from perdure.core.session.state import State
@@ -127,11 +128,12 @@ def _append(state: State, command: do.Append, facts: Facts) -> Decided:
 
 def _record(state: State, command: do.Record, facts: Facts) -> Decided:
     admit(state, command.drafts)
-    open = state.turns.open
-    taken: tuple[Draft, ...] = ()
+    open, retracted = state.turns.open, command.retracted
     if command.replacing is not None:
-        taken = _taken(state, do.Retract(first=command.replacing, upto=state.version, calls=command.calls))
-        open = turns.flight(open, 0, taken[0].payload, None, facts.at, 0)
+        retracted += (do.Retract(first=command.replacing, upto=state.version, calls=command.calls),)
+    taken = tuple(_taken(state, item) for item in retracted)
+    for item in taken:
+        open = turns.flight(open, 0, item.payload, None, facts.at, 0)
     recorded = _placed(state, (*taken, *recording.arranged(open, command.drafts, more=command.more)), facts)
     recorded += _set_vars(state, do.SetVars(document=state.vars.document | command.vars), facts) if command.vars else ()
     if command.title is None and command.metadata is None:
@@ -141,15 +143,14 @@ def _record(state: State, command: do.Record, facts: Facts) -> Decided:
 
 def _retract(state: State, command: do.Retract, facts: Facts) -> Decided:
     lifecycle.must_be_awake(state.life, state.session)
-    return _placed(state, _taken(state, command), facts)
+    return _placed(state, (_taken(state, command),), facts)
 
 
-def _taken(state: State, command: do.Retract) -> tuple[Draft, ...]:
+def _taken(state: State, command: do.Retract) -> Draft:
     """What takes versions out of the conversation."""
     if not 1 <= command.first <= command.upto <= state.version:
         raise Invalid(f"retract versions from 1 to {state.version}, the first before the last", version=state.version)
-    payload = Retracted(first=command.first, upto=command.upto, calls=command.calls, reason=command.reason)
-    return (draft(payload),)
+    return draft(Retracted(first=command.first, upto=command.upto, calls=command.calls, reason=command.reason))
 
 
 def _placed(state: State, drafts: tuple[Draft, ...], facts: Facts) -> Decided:
@@ -173,16 +174,15 @@ def _placed(state: State, drafts: tuple[Draft, ...], facts: Facts) -> Decided:
 
 def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
     _not_ended(state)
-    timeouts.admit(command.config)
-    config = command.config
+    timeouts.admit(config := command.config)
     if config is not None and command.fields is not None:
         config = override(state.origin.config, config, command.fields)
-    cap = config.max_cost if config is not None else None
-    if cap is not None:
+    if (cap := config.max_cost if config is not None else None) is not None:
         budget.amount(cap)
     changes: dict[str, Any] = {}
+    replaced = {"config": config, "metadata": metadata_of(state, command.title, command.metadata)}
     for name in ("title", "tags", "metadata", "config"):
-        value = config if name == "config" else getattr(command, name)
+        value = replaced[name] if name in replaced else getattr(command, name)
         if value is not None and _written(name, value) != _written(name, getattr(state.origin, name)):
             changes[name] = value
     if cap is not None and "config" in changes and state.origin.account is None:
