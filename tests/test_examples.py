@@ -60,10 +60,10 @@ def test_page_examples_run(place: str, tmp_path: Path, monkeypatch: pytest.Monke
     runpy.run_path(str(script), run_name="__main__")
 
 
-def test_examples_of_one_page_may_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader tries one after the other, in one place."""
+def test_examples_may_share_a_folder_and_be_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader tries one after the other, in one place, and comes back."""
     monkeypatch.chdir(tmp_path)
-    for index, (_, code) in enumerate(sorted(EXAMPLES.items())):
+    for index, (_, code) in enumerate(2 * sorted(EXAMPLES.items())):
         script = tmp_path / f"example_{index}.py"
         script.write_text(code, "utf-8")
         runpy.run_path(str(script), run_name="__main__")

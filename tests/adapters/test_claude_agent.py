@@ -34,6 +34,8 @@ from hypothesis import strategies as st
 import perdure
 from perdure import errors
 from perdure.adapters.claude_agent import PerdureSessionStore, place_of
+from perdure.adapters.google_adk import PerdureSessionService
+from perdure.adapters.langgraph_store import PerdureStore
 from perdure.adapters.parts.pairing import INTERRUPTED
 from perdure.events import Message, Noted, ToolAsked, ToolFinished
 from tests.adapters.claude_transcripts import KEY, OTHER, PROJECT, SESSION, exchange, line, model, uid
@@ -128,7 +130,13 @@ def test_a_wrong_key_or_entry_is_refused_by_name(store: PerdureSessionStore) -> 
     ):
         with pytest.raises(errors.Invalid):
             perdure.drive(store.load(wrong))
-    for wrong in ("text", {"type": "x", "data": object()}):
+    for wrong in (
+        "text",
+        {"type": "x", "data": object()},
+        {"type": ["user"]},
+        {"type": {}, "message": {}},
+        {"type": 5},
+    ):
         with pytest.raises(errors.Invalid):
             perdure.drive(store.append(KEY, [wrong]))
     assert perdure.drive(store.load(KEY)) is None
@@ -338,6 +346,69 @@ async def test_a_session_of_another_framework_is_opened_by_its_id_from_one_proje
         await begun.info()
 
 
+async def test_what_is_no_conversation_is_not_reached_by_its_name(
+    store: PerdureSessionStore, db: perdure.AsyncPerdure
+) -> None:
+    memories = PerdureStore(db)
+    await memories.aput(("memories", "ana"), "k", {"v": 1})
+    service = PerdureSessionService(db)
+    await service.create_session(app_name="shop", user_id="ada", session_id="s", state={"user:card": "1", "app:n": 2})
+    shelf = db.named("langgraph-store/memories.ana")
+    branch = await shelf.branch()
+    names = ["langgraph-store/memories.ana", shelf.id, branch.id, "adk-user/shop/ada", "adk-app/shop"]
+    for name in names:
+        version = await db.named(name).version()  # it is there
+        key: Any = {"project_key": "p", "session_id": name}
+        assert await store.load(key) is None
+        await store.delete(key)
+        entry: Any = line(1, "user", "Hello")
+        await store.append(key, [entry])
+        assert await store.load(key) == [entry]
+        await store.delete(key)
+        assert await db.named(name).version() == version
+    assert (await memories.aget(("memories", "ana"), "k")).value == {"v": 1}  # type: ignore[union-attr]
+    assert await service.get_user_state(app_name="shop", user_id="ada") == {"card": "1"}
+
+
+async def test_thoughts_of_other_models_are_left_out(store: PerdureSessionStore, db: perdure.AsyncPerdure) -> None:
+    session = await db.create(name="o")
+    thought = {"type": "thinking", "thinking": "THOUGHT"}
+    secret = {"type": "redacted_thinking", "data": "THOUGHT"}
+    key: Any = {"project_key": "p", "session_id": "o"}
+    await session.record([Message(role="assistant", content=[thought])])
+    assert await store.load(key) is None
+    await session.record(
+        [
+            Message(role="user", content="q"),
+            Message(role="assistant", content=[thought]),
+            Message(role="assistant", content=[secret, thought]),
+            Message(role="assistant", content=[thought, {"type": "text", "text": "a"}]),
+            Message(role="assistant", content=[thought, {"type": "odd", "text": "b"}]),
+        ]
+    )
+    loaded: Any = await store.load(key)
+    assert [[block["text"] for block in entry["message"]["content"]] for entry in loaded] == [["q"], ["a"], ["b"]]
+    assert [entry["parentUuid"] for entry in loaded] == [None, *[entry["uuid"] for entry in loaded[:-1]]]
+
+
+@pytest.mark.parametrize("odd", [None, 5, 2.5, True, "", "\ud800", [], ["a"], [[]], {}, {"a": 1}, [{"type": []}]])
+@pytest.mark.parametrize("where", ["uuid", "parentUuid", "sessionId", "timestamp", "message", "content", "isSidechain"])
+async def test_a_field_of_another_kind_is_kept_as_it_is(
+    where: str, odd: Any, store: PerdureSessionStore, db: perdure.AsyncPerdure
+) -> None:
+    entry: Any = line(1, "user", "Hello")
+    if where == "content":
+        entry["message"]["content"] = odd
+    else:
+        entry[where] = odd
+    await store.append(KEY, [entry])
+    session = db.named(place_of(KEY).name)
+    await session.record([Message(role="assistant", content="Hi")])
+    assert (await store.load(KEY) or [])[0] == entry
+    assert len(await store.list_session_summaries(KEY["project_key"])) == 1
+    await session.turns()
+
+
 # ── listing ──
 
 
@@ -353,6 +424,32 @@ async def test_a_summary_is_what_the_sdk_folds_and_needs_no_log(
     row = await db.named(place_of(KEY).name).info()
     assert row.metadata["claude_summary"] == summary["data"]
     assert row.title == "Lisbon"
+
+
+async def test_a_transcript_shows_the_name_of_its_session_whatever_its_title(
+    store: PerdureSessionStore, db: perdure.AsyncPerdure
+) -> None:
+    nested: Any = {**KEY, "subpath": "subagents/agent-a1"}
+    await store.append(KEY, exchange()[:4])
+    await store.append(nested, [line(31, "user", "Look", None, isSidechain=True)])
+    await store.append(KEY, exchange()[4:])
+    await rename_session_via_store(store, SESSION, "My flight", directory="/srv/trip")
+    rows = (await db.find()).items
+    assert {row.name: row.title for row in rows} == {
+        f"claude/{PROJECT}/{SESSION}": "My flight",
+        f"claude/{PROJECT}/{SESSION}/subagents/agent-a1": "subagents/agent-a1",
+    }
+
+
+async def test_a_transcript_that_lost_its_name_to_a_title_gets_it_back(
+    store: PerdureSessionStore, db: perdure.AsyncPerdure
+) -> None:
+    place = place_of(KEY)
+    older = await db.create("Find a flight", id=db.named(place.name).id, metadata=place.marks)
+    assert (await older.info()).name is None
+    await store.append(KEY, exchange())
+    row = await older.info()
+    assert (row.title, row.name) == ("Find a flight", place.name)
 
 
 async def test_more_sessions_than_a_page_are_listed(store: PerdureSessionStore, db: perdure.AsyncPerdure) -> None:

@@ -27,6 +27,7 @@ from langgraph.store.memory import InMemoryStore
 import perdure
 from perdure import errors
 from perdure.adapters.langgraph_store import PerdureStore
+from perdure.events import Noted
 from perdure.testing import FixedAmbient
 from perdure.testing.postgres import running
 
@@ -174,6 +175,15 @@ def test_more_items_than_one_append_takes_are_written_all_the_same(store: Perdur
         SearchOp(HOT, {"n": {"$near": 1}}),
         SearchOp(HOT, {"n": {"$gt": 1, "other": 1}}),
         SearchOp(HOT, {"n": {"deep": [{"$in": [1]}]}}),
+        SearchOp(HOT, {"n": {1: 1, "$gt": 0}}),
+        SearchOp(HOT, [1]),  # type: ignore[arg-type]
+        SearchOp(HOT, "n"),  # type: ignore[arg-type]
+        SearchOp(HOT, query=5),  # type: ignore[arg-type]
+        SearchOp(HOT, limit=None),  # type: ignore[arg-type]
+        SearchOp(HOT, limit=2.5),  # type: ignore[arg-type]
+        SearchOp(HOT, offset="1"),  # type: ignore[arg-type]
+        ListNamespacesOp(max_depth="1"),  # type: ignore[arg-type]
+        ListNamespacesOp(limit=None),  # type: ignore[arg-type]
         "an operation",
     ],
 )
@@ -277,6 +287,13 @@ def test_texts_and_numbers_compare_each_in_their_order(store: PerdureStore) -> N
     assert keys(store.search(HOT, filter={"deep.n": 4})) == ["b"]
 
 
+@pytest.mark.parametrize("wanted", [{1: 2}, {None: 1}, {"n": {1: 2}}, {"n": {None: 1}}, {("n",): 1}])
+def test_a_filter_by_what_no_field_is_called_finds_nothing(wanted: Any, store: PerdureStore) -> None:
+    store.put(HOT, "a", {"n": {"1": 2}})
+    store.put(HOT, "b", {"n": 1})
+    assert store.search(HOT, filter=wanted) == []
+
+
 def test_without_an_embedder_a_query_ranks_by_words(store: PerdureStore) -> None:
     store.put(HOT, "long", {"text": "tea " + "and so many other words " * 5})
     store.put(HOT, "cake", {"text": "cake", "tea": "the name of a field says nothing"})
@@ -365,6 +382,26 @@ def test_an_embedder_that_gives_something_else_is_named(db: perdure.Perdure) -> 
         PerdureStore(db, index={"dims": 3, "embed": lambda texts: []}).put(HOT, "a", {"text": "a"})
     with pytest.raises(errors.Invalid, match="dims"):
         PerdureStore(db, index={"embed": Counting()})
+    odd: list[Any] = [
+        None,
+        1,
+        "abc",
+        {"a": [1, 2, 3]},
+        [None],
+        ["123"],
+        [b"123"],
+        [1.0],
+        [["a", "b", "c"]],
+        [[None] * 3],
+    ]
+    for made in odd:
+        store = PerdureStore(db, index={"dims": 3, "embed": lambda texts, made=made: made})
+        with pytest.raises(errors.Invalid, match="embedder"):
+            store.put(HOT, "a", {"text": "a"})
+        with pytest.raises(errors.Invalid, match="embedder"):
+            store.search(HOT, query="a")
+    with pytest.raises(errors.Invalid, match="embedder"):
+        PerdureStore(db, index={"dims": 3, "embed": lambda texts: ([1, 2, 3] for _ in texts)}).put(HOT, "a", {"t": "a"})
     assert PerdureStore(db).search(()) == []
 
 
@@ -566,6 +603,67 @@ def test_an_item_that_is_used_while_others_sweep_stays(timed: perdure.Perdure, a
     ambient.advance(2)
     assert store.sweep_ttl() == 0
     assert store.get(HOT, "a") is not None
+
+
+@pytest.mark.parametrize("ttl", [None, 100.0])
+def test_reading_prolongs_only_the_item_that_was_read(
+    ttl: float | None, timed: perdure.Perdure, ambient: FixedAmbient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = (PerdureStore(timed, ttl={"refresh_on_read": True}) for _ in range(2))
+    reader.put(HOT, "a", {"n": 1}, ttl=1)
+    ambient.advance(30)
+    append = perdure.AsyncSession.append
+
+    async def late(self: perdure.AsyncSession, *given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(perdure.AsyncSession, "append", append)
+        await writer.aput(HOT, "a", {"n": 2}, ttl=ttl)
+        return await append(self, *given, **more)
+
+    monkeypatch.setattr(perdure.AsyncSession, "append", late)
+    assert reader.get(HOT, "a").value == {"n": 1}  # type: ignore[union-attr]
+    ambient.advance(80)
+    assert PerdureStore(timed).sweep_ttl() == 0
+    for store in (reader, writer, PerdureStore(timed)):
+        assert store.get(HOT, "a", refresh_ttl=False).value == {"n": 2}  # type: ignore[union-attr]
+
+
+def test_a_namespace_that_is_tidied_while_an_item_is_read_keeps_it_alive(
+    timed: perdure.Perdure, ambient: FixedAmbient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, other = (PerdureStore(timed, ttl={"refresh_on_read": True}) for _ in range(2))
+    reader.put(HOT, "a", {}, ttl=1)
+    reader.put(HOT, "b", {})
+    reader.put(HOT, "b", {})
+    ambient.advance(30)
+    append = perdure.AsyncSession.append
+
+    async def late(self: perdure.AsyncSession, *given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(perdure.AsyncSession, "append", append)
+        await other.acompact()
+        return await append(self, *given, **more)
+
+    monkeypatch.setattr(perdure.AsyncSession, "append", late)
+    reader.get(HOT, "a")
+    ambient.advance(40)
+    for store in (reader, other, PerdureStore(timed)):
+        assert store.get(HOT, "a", refresh_ttl=False) is not None
+
+
+def test_a_log_in_which_reading_named_no_item_is_read_without_harm(
+    timed: perdure.Perdure, ambient: FixedAmbient
+) -> None:
+    """So touches were written once: what was made permanent meanwhile stays so, and nothing lives shorter."""
+    store = PerdureStore(timed)
+    for key, ttl in (("ever", None), ("short", 1.0), ("long", 100.0)):
+        store.put(HOT, key, {}, ttl=ttl)
+    later = timed.now() + 120_000_000
+    expires = [[key, later] for key in ("ever", "short", "long")]
+    log_of(timed, "hot").append(Noted(by="langgraph-store", about="touch", data={"expires": expires}))
+    ambient.advance(90)
+    assert sorted(keys(store.search(HOT, refresh_ttl=False))) == ["ever", "long", "short"]
+    ambient.advance(40)
+    assert sorted(keys(store.search(HOT, refresh_ttl=False))) == ["ever", "long"]
+    assert store.sweep_ttl() == 1
 
 
 def test_the_sweeper_sweeps_until_it_is_stopped(timed: perdure.Perdure, ambient: FixedAmbient) -> None:

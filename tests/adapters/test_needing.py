@@ -79,3 +79,30 @@ def test_a_store_of_either_kind_will_do(take: Callable[[Any], Any]) -> None:
     with perdure.open(":memory:") as db:
         assert take(db) is not None
         assert take(db.aio) is not None
+
+
+@pytest.mark.parametrize("take", TAKING)
+def test_a_store_that_was_not_awaited_is_told_so(take: Callable[[Any], Any]) -> None:
+    opening = perdure.aopen(":memory:")
+    with pytest.raises(errors.Invalid, match=r"an await is missing: .*\(.*await perdure\.aopen\(…\)\)"):
+        take(opening)
+    opening.close()
+
+
+def test_anything_else_to_await_is_told_so_too() -> None:
+    async def opened() -> None: ...
+
+    coming = opened()
+    with pytest.raises(errors.Invalid, match="an await is missing"):
+        PerdureSaver(coming)  # type: ignore[arg-type]
+    coming.close()
+
+
+def test_swapped_arguments_are_told_with_the_right_order() -> None:
+    with perdure.open(":memory:") as db:
+        for store in (db, db.aio):
+            with pytest.raises(errors.Invalid) as told:
+                PerdureSession(store, "x")  # type: ignore[arg-type]
+            assert str(told.value) == "the arguments are the wrong way round: PerdureSession('x', db)"
+        with pytest.raises(errors.Invalid, match="session_id is a text"):
+            PerdureSession(db, db)  # type: ignore[arg-type]

@@ -43,6 +43,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolRequests
 
 import perdure
+from perdure import errors
+from perdure.adapters.langgraph_store import PerdureStore
 from perdure.adapters.parts.pydantic_messages import heard
 from perdure.adapters.pydantic_ai import PerdureConversationStore
 from perdure.events import Message, ToolAsked, ToolFinished, native
@@ -587,6 +589,82 @@ async def test_what_others_add_or_take_out_is_part_of_the_conversation(db: perdu
     assert texts(await store.load("trip")) == []
     assert texts(await said(store, "trip", asked("8"))) == ["8"]
     assert texts(await store.load("trip")) == ["8"]
+
+
+async def test_what_is_no_conversation_is_not_reached_by_its_name(db: perdure.AsyncPerdure) -> None:
+    memories = PerdureStore(db)
+    await memories.aput(("memories", "ana"), "k", {"v": 1})
+    state = await db.create(name="adk-user/shop/ada", metadata={"adk_shared_by": "shop/ada"})
+    await state.record([Message(role="user", content="not to be read")])
+    store = PerdureConversationStore(db)
+    for name in ("langgraph-store/memories.ana", "adk-user/shop/ada"):
+        version = await db.named(name).version()
+        assert await store.load(name) is None
+        await store.delete(name)
+        with pytest.raises(errors.Invalid, match="no conversation"):
+            await said(store, name, asked("hello"))
+        assert await db.named(name).version() == version
+    assert (await memories.aget(("memories", "ana"), "k")).value == {"v": 1}  # type: ignore[union-attr]
+
+
+def parts(messages: list[ModelMessage]) -> list[tuple[str, Any]]:
+    return [(part.part_kind, getattr(part, "content", None)) for message in messages for part in message.parts]
+
+
+@pytest.mark.parametrize(
+    ("finished", "told"),
+    [
+        (ToolFinished(call="c", result="res"), "res"),
+        (ToolFinished(call="c", result={"n": 1}), '{"n": 1}'),
+        (ToolFinished(call="c", result=[{"type": "text", "text": "res"}]), "res"),
+        (ToolFinished(call="c", error="no"), "no"),
+    ],
+)
+async def test_a_result_whose_call_was_taken_back_is_told_in_words(
+    finished: ToolFinished, told: str, db: perdure.AsyncPerdure
+) -> None:
+    session = await db.create(name="trip")
+    call, done = ToolAsked(call="c", name="f"), Message(role="assistant", content="a")
+    await session.record([Message(role="user", content="q"), call, finished, done])
+    store = PerdureConversationStore(db)
+    before = await store.load("trip")
+    assert before is not None
+    assert [kind for kind, _ in parts(before.messages)] == ["user-prompt", "tool-call", "tool-return", "text"]
+    item = (await session.conversation())[1]
+    await session.retract(item.first, item.last)
+    for limit in (None, 3, 2, 1):
+        found = await store.load("trip", limit=limit)
+        assert found is not None
+        whole = [("user-prompt", "q"), ("user-prompt", f"(result of a tool) {told}"), ("text", "a")]
+        assert parts(found.messages) == whole[-(limit or 3) :]
+    after = await said(store, "trip", asked("more"), answered("b"))
+    assert len(after.messages) == 5
+
+
+async def test_a_result_that_is_given_twice_is_told_in_words_the_second_time(db: perdure.AsyncPerdure) -> None:
+    session = await db.create(name="trip")
+    await session.record([Message(role="user", content="q"), ToolAsked(call="c", name="f")])
+    for number in (1, 2):
+        await session.record([ToolFinished(call="c", result=number)])
+    found = await PerdureConversationStore(db).load("trip")
+    assert found is not None
+    assert parts(found.messages)[2:] == [("tool-return", 1), ("user-prompt", "(result of a tool) 2")]
+
+
+async def test_a_result_keeps_its_call_where_only_the_end_is_read(db: perdure.AsyncPerdure) -> None:
+    session = await db.create(name="trip")
+    calls = [ToolAsked(call="c", name="f"), ToolFinished(call="c", result=1)]
+    for _ in range(2):  # the same id in each turn
+        await session.record([Message(role="user", content="q"), *calls, Message(role="assistant", content="a")])
+    store = PerdureConversationStore(db)
+    for limit in range(1, 9):
+        found, whole = await store.load("trip", limit=limit), await store.load("trip")
+        assert found is not None
+        assert whole is not None
+        assert found.messages == whole.messages[-limit:]
+        assert [kind for kind, _ in parts(found.messages)] == [
+            *["user-prompt", "tool-call", "tool-return", "text"] * 2,
+        ][-limit:]
 
 
 async def test_a_turn_that_is_regenerated_stays_one_turn(db: perdure.AsyncPerdure) -> None:

@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
     NativeToolReturnPart,
     TextPart,
     ToolCallPart,
+    ToolReturnPart,
     UserPromptPart,
 )
 
@@ -184,3 +185,69 @@ async def test_an_entry_that_was_taken_out_is_a_key_error(db: perdure.AsyncPerdu
     assert (await store.read_entry(str(entries[0].id))).message == entries[0].message
     with pytest.raises(KeyError):
         await store.read_entry(str(entries[1].id))
+
+
+# ── turns ──
+
+Shown = list[tuple[list[tuple[str, Any]], list[tuple[str, bool, Any]]]]
+
+
+async def turns(db: perdure.AsyncPerdure) -> Shown:
+    """What each turn says, and what became of its calls."""
+    return [
+        (
+            [(message.role, message.content) for message in turn.messages],
+            [(call.call, call.done, call.result) for call in turn.calls],
+        )
+        for turn in await db.named("trip").turns()
+    ]
+
+
+def called(*calls: str) -> ModelResponse:
+    return ModelResponse(parts=[ToolCallPart("look", {}, tool_call_id=call) for call in calls])
+
+
+def returned(*calls: str) -> ModelRequest:
+    return ModelRequest(parts=[ToolReturnPart("look", f"found {call}", tool_call_id=call) for call in calls])
+
+
+@pytest.mark.parametrize("between", [(), ("speak",), ("speak", "answer"), ("answer",)])
+@pytest.mark.parametrize("at", range(9))
+async def test_a_line_that_was_left_anywhere_is_shown_again_as_the_turns_it_was_saved_as(
+    db: perdure.AsyncPerdure, at: int, between: tuple[str, ...]
+) -> None:
+    line = [asked("1"), answered("2"), asked("ask"), called("a", "b"), returned("a"), returned("b"), answered("7")]
+    await begun(db, *line, asked("8"), answered("9"))
+    saved = await turns(db)
+    assert [len(messages) for messages, _ in saved] == [2, 2, 2]
+    store = PerdureConversationStore(db)
+    tip = str((await store.read_record("trip")).head_id)  # type: ignore[union-attr]
+    for _ in range(2):
+        said = {"speak": asked("never mind"), "answer": answered("hm")}
+        left = await branched(db, at, *(said[word] for word in between))
+        await store.branch("trip", from_entry=tip, expected_revision=left.revision)
+        assert await turns(db) == saved
+        assert len(await loaded(db)) == 9
+    assert (await db.verify()).ok
+
+
+async def test_a_result_that_is_saved_on_a_line_left_before_it_joins_its_call(db: perdure.AsyncPerdure) -> None:
+    await begun(db, asked("ask"), called("a"), asked("never mind"))
+    store = PerdureConversationStore(db)
+    now = await store.load("trip")
+    assert now is not None
+    line = [*now.messages[:2], returned("a"), answered("4")]
+    await store.save(Conversation(conversation_id="trip", messages=line, revision=now.revision))
+    assert await turns(db) == [([("user", "ask"), ("assistant", "4")], [("a", True, "found a")])]
+    assert len(await loaded(db)) == 4
+
+
+async def test_moving_shows_no_more_again_than_the_turn_it_goes_on_in(db: perdure.AsyncPerdure) -> None:
+    await begun(db, *[message for n in range(50) for message in (asked(f"q{n}"), answered(f"a{n}"))])
+    store = PerdureConversationStore(db)
+    tip = str((await store.read_record("trip")).head_id)  # type: ignore[union-attr]
+    left = await branched(db, 97, asked("never mind"))
+    before = await db.named("trip").version()
+    await store.branch("trip", from_entry=tip, expected_revision=left.revision)
+    assert await db.named("trip").version() - before < 15
+    assert len(await turns(db)) == 50

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
 import perdure
 from perdure import errors
 from perdure.adapters.claude_agent import PerdureSessionStore, place_of
+from perdure.events import Message
 from perdure.importers.claude_code import import_from
+from perdure.importers.report import OWN, Imported
 from tests.adapters.claude_transcripts import OTHER, PROJECT, SESSION, exchange, line, model, uid
 
 MAIN: Any = {"project_key": PROJECT, "session_id": SESSION}
@@ -45,6 +48,16 @@ def write(path: Path, entries: list[dict[str, Any]]) -> None:
 
 def load(db: perdure.Perdure, key: Any) -> Any:
     return perdure.drive(PerdureSessionStore(db).load(key))
+
+
+def both(db: perdure.Perdure, source: Path, **more: Any) -> Imported:
+    """The report of an import, which a dry run before it has told already."""
+    before = list(db.find().items)
+    tried = perdure.drive(import_from(db, source, dry_run=True, **more))
+    assert list(db.find().items) == before
+    found = perdure.drive(import_from(db, source, **more))
+    assert msgspec.structs.replace(tried, dry_run=False) == found
+    return found
 
 
 def test_a_whole_tree_is_brought_over_with_its_nested_agents(db: perdure.Perdure, projects: Path) -> None:
@@ -95,11 +108,121 @@ def test_a_file_that_has_grown_goes_on_where_it_ended(db: perdure.Perdure, proje
     assert load(db, MAIN) == whole
 
 
+@pytest.mark.parametrize("how", ["others", "claude", "retracted"])
+def test_a_file_that_has_grown_is_left_out_where_the_conversation_went_its_own_way(
+    db: perdure.Perdure, projects: Path, how: str
+) -> None:
+    path = projects / PROJECT / f"{SESSION}.jsonl"
+    perdure.drive(import_from(db, path))
+    session = db.named(place_of(MAIN).name)
+    if how == "others":
+        session.record(Message(role="user", content="Said elsewhere"))
+    elif how == "claude":
+        perdure.drive(PerdureSessionStore(db).append(MAIN, [line(60, "user", "Resumed here", 7)]))  # type: ignore[list-item]
+    else:
+        session.retract(session.conversation()[-1].first)
+    gone = both(db, path)
+    assert (gone.incomplete, "is there already" in gone.skipped[0].why) == ([], True)
+    version = session.version()
+    write(path, [*exchange(), line(50, "user", "Thanks", 7), {"type": "mode", "mode": "normal"}])
+    for _ in range(2):
+        report = both(db, path)
+        assert (report.sessions, report.items, report.incomplete) == (0, 0, [place_of(MAIN).name])
+        assert report.skipped[0].why.startswith(f"{OWN}: 2 newer entries were not imported")
+        assert session.version() == version
+
+
+def test_another_session_of_the_name_is_left_alone(db: perdure.Perdure, projects: Path) -> None:
+    name = place_of(MAIN).name
+    db.create(name=name).record(Message(role="user", content="Said elsewhere"))
+    report = both(db, projects / PROJECT / f"{SESSION}.jsonl")
+    assert name in report.incomplete
+    assert report.skipped[0].why.startswith(f"{OWN};")
+    assert len(db.named(name).conversation()) == 1
+
+
+def test_an_import_that_was_killed_between_two_appends_goes_on(
+    db: perdure.Perdure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / PROJECT / f"{SESSION}.jsonl"
+    whole = [{"type": "mode", "mode": str(number)} for number in range(6)]
+    write(path, [*exchange(), *whole])
+    monkeypatch.setattr("perdure.adapters.claude_agent.MAX_EVENTS", 10)
+    record, left = perdure.AsyncSession.record, [1]
+
+    async def dying(self: Any, *given: Any, **more: Any) -> int:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return await record(self, *given, **more)
+
+    with monkeypatch.context() as during:
+        during.setattr(perdure.AsyncSession, "record", dying)
+        with pytest.raises(KeyboardInterrupt):
+            perdure.drive(import_from(db, path))
+    assert 0 < len(load(db, MAIN)) < len(whole) + 9
+    both(db, path)
+    assert load(db, MAIN) == [*exchange(), *whole]
+
+
+def test_a_nested_transcript_that_has_grown_behind_its_note_goes_on(db: perdure.Perdure, projects: Path) -> None:
+    path = projects / PROJECT / SESSION / "subagents" / "agent-a1.jsonl"
+    perdure.drive(import_from(db, path))
+    write(path, [line(31, "user", "Look", None, isSidechain=True), line(34, "user", "More", 31, isSidechain=True)])
+    report = both(db, path)
+    assert (report.sessions, report.items, report.skipped) == (1, 1, [])
+
+
+def test_names_begin_with_the_prefix_and_claude_finds_the_session_by_its_id(
+    db: perdure.Perdure, projects: Path
+) -> None:
+    perdure.drive(import_from(db, projects))
+    report = both(db, projects, prefix="old-")
+    assert (report.sessions, report.skipped) == (5, [])
+    name = f"old-{place_of(MAIN).name}"
+    assert name in report.names
+    id = db.named(name).id
+    store = PerdureSessionStore(db)
+    assert {item["session_id"] for item in perdure.drive(store.list_sessions(PROJECT))} == {SESSION, id}
+    assert load(db, {**MAIN, "session_id": id}) == exchange()
+    more: Any = line(60, "user", "Go on", 7)
+    perdure.drive(store.append({**MAIN, "session_id": id}, [more]))  # type: ignore[typeddict-item]
+    assert load(db, {**MAIN, "session_id": id}) == [*exchange(), more]
+    assert load(db, MAIN) == exchange()
+    assert f"{name} is there already" in [item.why for item in both(db, projects, prefix="old-").skipped]
+
+
+def test_the_original_times_are_kept_beside_what_was_said(db: perdure.Perdure, projects: Path) -> None:
+    perdure.drive(import_from(db, projects / PROJECT / f"{SESSION}.jsonl"))
+    session = db.named(place_of(MAIN).name)
+    assert session.info().metadata["began_at"] == "2026-11-15T12:00:01Z"
+    told = [payload.metadata["said_at"] for item in session.conversation() for payload in item.payloads]
+    assert told == [f"2026-11-15T12:00:0{number}Z" for number in (1, 3, 4, 5, 6, 7)]
+    assert load(db, MAIN) == exchange()
+
+
+def test_entries_that_no_log_takes_keep_their_times_too(
+    db: perdure.Perdure, projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdure.adapters.parts.claude_entries.LARGE", 1000)
+    path = projects / PROJECT / f"{SESSION}.jsonl"
+    whole = [line(1, "user", "half \ud83d"), line(2, "assistant", "long " * 500, 1)]
+    write(path, whole)
+    perdure.drive(import_from(db, path))
+    items = db.named(place_of(MAIN).name).conversation()
+    assert [item.payloads[0].metadata["said_at"][-4:] for item in items] == [":01Z", ":02Z"]
+    assert load(db, MAIN) == whole
+
+
 def test_a_conversation_mirrored_live_is_left_alone(db: perdure.Perdure, projects: Path) -> None:
     perdure.drive(PerdureSessionStore(db).append(MAIN, [line(1, "user", "Find a flight")]))  # type: ignore[list-item]
     report = perdure.drive(import_from(db, projects / PROJECT / f"{SESSION}.jsonl"))
-    assert "is there already" in report.skipped[0].why
+    assert "is there already, not from an import" in report.skipped[0].why
+    assert report.incomplete == [place_of(MAIN).name]
     assert len(load(db, MAIN)) == 1
+    perdure.drive(PerdureSessionStore(db).append(MAIN, exchange()))  # type: ignore[arg-type]
+    whole = perdure.drive(import_from(db, projects / PROJECT / f"{SESSION}.jsonl"))
+    assert (whole.incomplete, "is there already" in whole.skipped[0].why) == ([], True)
 
 
 def test_lines_that_are_no_entries_are_passed_over_and_named(db: perdure.Perdure, tmp_path: Path) -> None:
@@ -107,9 +230,13 @@ def test_lines_that_are_no_entries_are_passed_over_and_named(db: perdure.Perdure
     path.parent.mkdir()
     good = [json.dumps(entry).encode() for entry in exchange()[:2]]
     path.write_bytes(b"\n".join([good[0], b"no json", b"\xff\xfe", b"[1]", b"", good[1], good[1][:40]]))
-    report = perdure.drive(import_from(db, path))
+    report = both(db, path)
     assert [item.what.rsplit(":", 1)[1] for item in report.skipped] == ["2", "3", "4", "7"]
+    assert "still being written" in report.skipped[-1].why
     assert load(db, MAIN) == exchange()[:2]
+    again = both(db, path)
+    assert [item.what.rsplit(":", 1)[-1] for item in again.skipped[:4]] == ["2", "3", "4", "7"]
+    assert report.incomplete == again.incomplete == [place_of(MAIN).name]
     path.write_bytes(
         b"\n".join([good[0], b"no json", b"\xff\xfe", b"[1]", b"", good[1], json.dumps(exchange()[3]).encode()])
     )

@@ -18,9 +18,11 @@ from google.genai import types
 import perdure
 from perdure import errors
 from perdure.adapters.google_adk import PerdureSessionService, session_name
+from perdure.events import Message
 from perdure.importers.google_adk import BATCH, IMPORTING, INCOMPLETE, import_from
-from perdure.importers.report import Imported
+from perdure.importers.report import OWN, Imported
 from tests.adapters.test_google_adk import changing, run, runner, said, texts
+from tests.importers.flipping import flipped
 from tests.stores.postgres_server import Server, server
 
 __all__ = ["server"]
@@ -213,12 +215,12 @@ def repair(path: Path, found: dict[str, str]) -> None:
     connection.close()
 
 
-async def both(db: perdure.Perdure, path: Path) -> Imported:
+async def both(db: perdure.Perdure, path: Path, **more: Any) -> Imported:
     """The report of an import, which a dry run before it has told already."""
     before = list(db.find().items)
-    tried = await import_from(db, str(path), dry_run=True)
+    tried = await import_from(db, str(path), dry_run=True, **more)
     assert list(db.find().items) == before
-    found = await import_from(db, str(path))
+    found = await import_from(db, str(path), **more)
     assert msgspec.structs.replace(tried, dry_run=False) == found
     return found
 
@@ -344,6 +346,110 @@ async def test_a_state_that_is_repaired_is_filled_in_and_other_tags_stay(db: per
     assert db.named(NAME).info().tags == ("mine",)
 
 
+# ── what is there already ──
+
+
+async def grown(path: Path) -> None:
+    """Two more events in the source, which change its state."""
+    service = SqliteSessionService(str(path))
+    held = await service.get_session(**ONE)
+    assert held is not None
+    await service.append_event(held, said("g", id="g"))
+    await service.append_event(held, changing({"k": 2, "n": 3}, "h", id="h"))
+
+
+async def test_a_database_that_grew_brings_what_is_new_with_the_state(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "adk.db"
+    await damaged(path)
+    await import_from(db, str(path))
+    await grown(path)
+    report = await both(db, path)
+    assert (report.sessions, report.items, report.skipped) == (1, 2, [])
+    reference = await SqliteSessionService(str(path)).get_session(**ONE)
+    assert reference is not None
+    await matching(db, [reference])
+    assert (await PerdureSessionService(db).list_sessions(**WHO)).sessions[0].state == {"k": 2, "n": 3}
+    again = await both(db, path)
+    assert (again.sessions, again.incomplete, "already" in again.skipped[0].why) == (0, [], True)
+
+
+async def test_growth_that_was_cut_short_goes_on(
+    db: perdure.Perdure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "adk.db"
+    await damaged(path)
+    await import_from(db, str(path))
+    await grown(path)
+    monkeypatch.setattr("perdure.importers.google_adk.BATCH", 1)
+    record, left = perdure.AsyncSession.record, [2]
+
+    async def dying(self: perdure.AsyncSession, *given: Any, **more: Any) -> int:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return await record(self, *given, **more)
+
+    with monkeypatch.context() as during:
+        during.setattr(perdure.AsyncSession, "record", dying)
+        with pytest.raises(KeyboardInterrupt):
+            await import_from(db, str(path))
+    assert (await both(db, path)).items == 1
+    reference = await SqliteSessionService(str(path)).get_session(**ONE)
+    assert reference is not None
+    await matching(db, [reference])
+
+
+async def test_what_is_new_is_left_out_and_told_where_the_conversation_went_its_own_way(
+    db: perdure.Perdure, tmp_path: Path
+) -> None:
+    path = tmp_path / "adk.db"
+    await damaged(path)
+    await import_from(db, str(path))
+    db.named(NAME).record(Message(role="user", content="Said elsewhere"))
+    here_only = await both(db, path)
+    assert (here_only.incomplete, "already" in here_only.skipped[0].why) == ([], True)
+    version = db.named(NAME).version()
+    await grown(path)
+    for _ in range(2):
+        report = await both(db, path)
+        assert (report.sessions, report.incomplete) == (0, [NAME])
+        assert report.skipped[-1].why.startswith(f"{OWN}: 2 newer items were not imported")
+        assert db.named(NAME).version() == version
+
+
+async def test_another_session_of_the_name_stays_and_a_prefix_makes_room(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "adk.db"
+    await damaged(path)
+    service = PerdureSessionService(db)
+    held = await service.create_session(**ONE)
+    await service.append_event(held, said("another"))
+    report = await both(db, path)
+    assert (report.sessions, report.incomplete) == (0, [NAME])
+    assert report.skipped[-1].why.startswith(f"{OWN};")
+    aside = await both(db, path, prefix="old-")
+    assert aside.names == [f"old-{NAME}"]
+    id = db.named(f"old-{NAME}").id
+    assert {item.id for item in (await service.list_sessions(**WHO)).sessions} == {"s1", id}
+    assert texts(await service.get_session(**WHO, session_id=id)) == list("abcdef")
+    assert texts(await service.get_session(**ONE)) == ["another"]
+    assert (await both(db, path, prefix="old-")).incomplete == []
+
+
+async def test_the_original_times_are_kept_beside_what_was_said(db: perdure.Perdure, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "adk.db") as connection:
+        connection.executescript(V1.format(json="TEXT", time="DATETIME"))
+        connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", v1_rows())
+    connection.close()
+    await import_from(db, str(tmp_path / "adk.db"))
+    session = db.named(NAME)
+    assert session.info().metadata["began_at"] == "2026-01-01T00:00:00Z"
+    assert [item.payloads[0].metadata["said_at"] for item in session.conversation()] == [
+        "2026-01-01T00:00:01.250000Z",
+        "2026-01-01T00:00:01.500000Z",
+    ]
+    await brought(db)
+
+
 # ── the database service; its package, SQLAlchemy, need not be here ──
 
 V1 = """
@@ -464,3 +570,116 @@ async def test_what_the_database_service_itself_wrote_is_brought_over(db: perdur
     report = await import_from(db, str(tmp_path / "adk.db"))
     assert (report.sessions, report.skipped) == (3, [])
     assert report.items == sum(len(item.events) for item in wanted)
+
+
+# ── what does not fit, and what was damaged ──
+
+
+async def three(path: Path, **more: Any) -> Path:
+    """Sessions a, b and c, with a word in each; b as told."""
+    service = SqliteSessionService(str(path))
+    for id in "abc":
+        row = more if id == "b" else {}
+        session = await service.create_session(**WHO, session_id=row.get("id", id), state=row.get("state"))
+        await service.append_event(session, said(row.get("word", id)))
+        await service.append_event(session, said("more"))
+    return path
+
+
+async def alike(db: perdure.Perdure, path: Path) -> Imported:
+    """The report of an import, which a dry run before it has told already."""
+    tried = await import_from(db, str(path), dry_run=True)
+    found = await import_from(db, str(path))
+    assert msgspec.structs.replace(tried, dry_run=False) == found
+    return found
+
+
+async def heard(db: perdure.Perdure, id: str) -> list[str | None]:
+    return texts(await PerdureSessionService(db).get_session(**WHO, session_id=id))
+
+
+async def test_an_event_that_is_too_large_is_named_and_the_rest_is_brought_over(
+    db: perdure.Perdure, tmp_path: Path
+) -> None:
+    path = await three(tmp_path / "adk.db", word="x" * (9 << 20))
+    report = await alike(db, path)
+    assert (report.sessions, report.items, report.incomplete) == (3, 5, [session_name("shop", "ada", "b")])
+    assert "the limit is" in report.skipped[0].why
+    assert [await heard(db, id) for id in "abc"] == [["a", "more"], ["more"], ["c", "more"]]
+    assert (await alike(db, path)).items == 0
+
+
+async def test_state_that_is_too_large_is_named_and_the_rest_is_brought_over(
+    db: perdure.Perdure, tmp_path: Path
+) -> None:
+    large = "x" * (5 << 20)
+    path = await three(tmp_path / "adk.db", state={"large": large, "app:large": large, "user:lang": "pt"})
+    report = await alike(db, path)
+    name = session_name("shop", "ada", "b")
+    assert (report.sessions, report.items, report.incomplete) == (3, 6, ["adk-app/shop", name])
+    assert [one.what for one in report.skipped] == ["adk-app/shop", f"{name}: state"]
+    found = await PerdureSessionService(db).get_session(**WHO, session_id="b")
+    assert found is not None
+    assert found.state == {"user:lang": "pt"}
+    assert (await alike(db, path)).items == 0
+
+
+@pytest.mark.parametrize("id", ["hex(zeroblob(600))", "CAST(x'ff41' AS TEXT)", "x'41'", "NULL"])
+@pytest.mark.parametrize("column", ["app_name", "user_id", "id"])
+async def test_a_session_that_cannot_have_its_name_is_named_and_the_others_are_brought_over(
+    tmp_path: Path, id: str, column: str
+) -> None:
+    path = await three(tmp_path / "adk.db", state={"app:rate": 1, "user:lang": "pt"})
+    altered(path, f"UPDATE sessions SET {column} = {id} WHERE id = 'b'")  # noqa: S608
+    with perdure.open(":memory:") as db:
+        report = await alike(db, path)
+        assert (report.sessions, len(report.skipped), len(report.incomplete)) == (2, 1, 1)
+        assert [await heard(db, id) for id in "ac"] == [["a", "more"], ["c", "more"]]
+
+
+@pytest.mark.parametrize("id", ["hex(zeroblob(600))", "CAST(x'ff41' AS TEXT)", "x'41'", "NULL"])
+@pytest.mark.parametrize("table", ["app_states", "user_states"])
+async def test_state_that_belongs_to_nobody_is_named_and_the_rest_is_brought_over(
+    tmp_path: Path, id: str, table: str
+) -> None:
+    path = await three(tmp_path / "adk.db", state={"app:rate": 1, "user:lang": "pt"})
+    altered(path, f"UPDATE {table} SET app_name = {id}")  # noqa: S608
+    with perdure.open(":memory:") as db:
+        report = await alike(db, path)
+        assert (report.sessions, len(report.skipped), len(report.incomplete)) == (3, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE sessions SET state = '{\"a\": ' || replace(hex(zeroblob(50000)), '0', '[') WHERE id = 'b'",
+        "UPDATE events SET event_data = replace(hex(zeroblob(50000)), '0', '[') WHERE session_id = 'b'",
+        "UPDATE events SET event_data = CAST(x'7bff7d' AS TEXT) WHERE session_id = 'b'",
+        "UPDATE events SET event_data = 5 WHERE session_id = 'b'",
+        "UPDATE events SET timestamp = 9e999 WHERE session_id = 'b'",
+        "UPDATE events SET id = CAST(x'ff' || hex(rowid) AS TEXT) WHERE session_id = 'b'",
+        "UPDATE events SET id = x'ff' || hex(rowid) WHERE session_id = 'b'",
+        "UPDATE app_states SET state = replace(hex(zeroblob(50000)), '0', '[')",
+    ],
+)
+async def test_a_damaged_row_is_named_and_the_rest_is_brought_over(tmp_path: Path, statement: str) -> None:
+    path = await three(tmp_path / "adk.db", state={"app:rate": 1})
+    altered(path, statement)
+    with perdure.open(":memory:") as db:
+        for _ in range(2):
+            report = await alike(db, path)
+            assert len(report.incomplete) == 1
+        assert [await heard(db, id) for id in "ac"] == [["a", "more"], ["c", "more"]]
+        await PerdureSessionService(db).get_session(**WHO, session_id="b")
+
+
+async def test_bytes_that_flipped_stop_nothing_and_a_dry_run_says_the_same(tmp_path: Path) -> None:
+    path = await three(tmp_path / "adk.db", state={"k": 1, "app:rate": 2, "user:lang": "pt"})
+    flipped(path, import_from)
+
+
+def altered(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA foreign_keys = OFF")
+        file.execute(statement)
+    file.close()

@@ -6,17 +6,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
+from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command, interrupt
 
 import perdure
 from perdure import errors
 from perdure.adapters.langgraph import PerdureSaver
+from perdure.events import Message
 from perdure.importers.langgraph import import_from
+from perdure.importers.report import OWN, Imported
 from perdure.testing.postgres import running
 from tests.adapters.test_langgraph import Point, Somewhere, Talk, at, echo, says, shown
 
@@ -129,9 +133,71 @@ async def test_importing_again_adds_nothing_and_a_cut_import_goes_on(
     assert {item.why for item in again.skipped} == {"it is there already"}
     with SqliteSaver.from_conn_string(str(file)) as saver:
         goes_on(db, saver)
-    assert {item.why for item in (await import_from(db, file)).skipped} == {
-        "a session of this name is there, with things of its own"
-    }
+    here_only = await import_from(db, file)
+    assert ({item.why for item in here_only.skipped}, here_only.incomplete) == ({"it is there already"}, [])
+
+
+async def both(db: perdure.Perdure, path: Path, **more: Any) -> Imported:
+    """The report of an import, which a dry run before it has told already."""
+    before = list(db.find().items)
+    tried = await import_from(db, path, dry_run=True, **more)
+    assert list(db.find().items) == before
+    found = await import_from(db, path, **more)
+    assert msgspec.structs.replace(tried, dry_run=False) == found
+    return found
+
+
+async def test_a_thread_that_grew_brings_what_is_new(db: perdure.Perdure, file: Path) -> None:
+    await import_from(db, file)
+    with SqliteSaver.from_conn_string(str(file)) as saver:
+        says(echo(saver), "later")
+        report = await both(db, file)
+        assert (report.names, [item.what for item in report.skipped]) == (["trip"], ["thread asking"])
+        assert seen(PerdureSaver(db), "trip") == seen(saver, "trip")
+    assert shown(db)[-2:] == ["later", "you said: later"]
+
+
+@pytest.mark.parametrize("how", ["langgraph", "others"])
+async def test_what_is_new_is_left_out_and_told_where_the_thread_went_its_own_way(
+    db: perdure.Perdure, file: Path, how: str
+) -> None:
+    await import_from(db, file)
+    if how == "langgraph":
+        says(echo(PerdureSaver(db)), "here")
+    else:
+        db.named("trip").record(Message(role="user", content="Said elsewhere"))
+    with SqliteSaver.from_conn_string(str(file)) as saver:
+        says(echo(saver), "there")
+    version = db.named("trip").version()
+    for _ in range(2):
+        report = await both(db, file)
+        assert (report.sessions, report.incomplete) == (0, ["trip"])
+        assert report.skipped[-1].why.startswith(f"{OWN}: 3 newer checkpoints were not imported")
+        assert db.named("trip").version() == version
+
+
+async def test_another_session_of_the_name_stays_and_a_prefix_makes_room(db: perdure.Perdure, file: Path) -> None:
+    db.create(name="trip").record(Message(role="user", content="Said elsewhere"))
+    report = await both(db, file)
+    assert (report.names, report.incomplete) == (["asking"], ["trip"])
+    assert report.skipped[-1].why.startswith(f"{OWN};")
+    assert "--prefix" in report.skipped[-1].why
+    aside = await both(db, file, prefix="old-")
+    assert (aside.names, aside.skipped) == (["old-asking", "old-trip"], [])
+    assert shown(db, "old-trip") == ["one", "you said: one", "instead", "you said: instead"]
+    assert says(echo(PerdureSaver(db)), "more", at("old-trip"))[-1] == "you said: more"
+
+
+async def test_the_original_times_are_kept_beside_what_was_said(db: perdure.Perdure, file: Path) -> None:
+    await import_from(db, file)
+    with SqliteSaver.from_conn_string(str(file)) as saver:
+        times = sorted(item.checkpoint["ts"] for item in saver.list(at()))
+        told = {time.replace("+00:00", "Z") for time in times}
+        assert seen(PerdureSaver(db), "trip") == seen(saver, "trip")
+    session = db.named("trip")
+    assert session.info().metadata["began_at"] == times[0].replace("+00:00", "Z")
+    found = [payload.metadata["said_at"] for item in session.conversation() for payload in item.payloads]
+    assert (len(found), found, set(found) <= told) == (4, sorted(found), True)
 
 
 async def test_what_cannot_be_read_is_skipped_and_said(db: perdure.Perdure, tmp_path: Path) -> None:
@@ -150,8 +216,9 @@ async def test_what_cannot_be_read_is_skipped_and_said(db: perdure.Perdure, tmp_
     assert state.values == {"place": Point(2)}
 
 
+@pytest.mark.parametrize("elsewhere", [[], ["said elsewhere"]])
 async def test_older_checkpoints_that_are_filled_in_do_not_become_the_latest(
-    db: perdure.Perdure, tmp_path: Path
+    db: perdure.Perdure, tmp_path: Path, elsewhere: list[str]
 ) -> None:
     path = tmp_path / "checkpoints.sqlite"
 
@@ -164,11 +231,15 @@ async def test_older_checkpoints_that_are_filled_in_do_not_become_the_latest(
             says(graph.compile(checkpointer=saver), word)
         serde = JsonPlusSerializer(allowed_msgpack_modules=[Point])
         before = await import_from(db, path)
+        for word in elsewhere:
+            db.named("trip").record(Message(role="user", content=word))
         after = await import_from(db, path, serde=serde)
         assert (before.items > 0, after.items > 0, after.skipped) == (True, True, [])
         ours, theirs = PerdureSaver(db, serde=serde), SqliteSaver(saver.conn, serde=serde)
         assert seen(ours, "trip") == seen(theirs, "trip")
-    assert shown(db) == ["one", "re", "two", "re"]
+    assert shown(db) == ["one", "re", "two", "re", *elsewhere]
+    if elsewhere:
+        return
     ours.copy_thread("trip", "copy")
     for thread in ("trip", "copy"):
         assert says(graph.compile(checkpointer=ours), "more", at(thread))[-3:] == ["re", "more", "re"]
@@ -187,7 +258,33 @@ async def test_other_files_are_refused(db: perdure.Perdure, tmp_path: Path) -> N
         connection.execute("CREATE TABLE checkpoints (thread_id TEXT)")
     with pytest.raises(errors.Invalid, match="lacks"):
         await import_from(db, other)
+    unrelated = tmp_path / "unrelated.db"
+    with closing(sqlite3.connect(unrelated)) as connection:
+        connection.execute("CREATE TABLE things (id TEXT)")
+    with pytest.raises(errors.Invalid, match="no checkpoint file of LangGraph's: it has no table checkpoints"):
+        await import_from(db, unrelated)
+    memories = tmp_path / "store.db"
+    with SqliteStore.from_conn_string(str(memories)) as store:
+        store.setup()
+    with pytest.raises(errors.Invalid, match=r"SqliteStore.*PerdureStore"):
+        await import_from(db, memories)
     cut = tmp_path / "cut.db"
     cut.write_bytes(other.read_bytes()[:1000])
     with pytest.raises(errors.Invalid, match=r"backup|lacks"):
         await import_from(db, cut)
+
+
+@pytest.mark.parametrize(
+    ("allow", "told"),
+    [
+        ("nowhere.at_all:Type", "there is no module nowhere.at_all"),
+        ("tests.adapters.test_langgraph:Pont", "has no 'Pont'; did you mean 'Point'?"),
+        ("json:loads", "json.loads is no type"),
+        ("tests.adapters.test_langgraph.Point", "tests.adapters.test_langgraph:Point"),
+        ("Point", "module:Type"),
+    ],
+)
+async def test_what_cannot_be_allowed_is_told_apart(db: perdure.Perdure, file: Path, allow: str, told: str) -> None:
+    with pytest.raises(errors.Invalid) as refused:
+        await import_from(db, file, allow=[allow])
+    assert told in str(refused.value)

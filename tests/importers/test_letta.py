@@ -11,7 +11,9 @@ import perdure
 from perdure import errors
 from perdure.events import Message, Noted, ToolAsked, ToolFinished
 from perdure.importers import letta
+from perdure.importers.dating import moment
 from perdure.importers.letta import import_from
+from perdure.importers.report import OWN
 
 FILE = Path(__file__).parent.parent / "fixtures" / "letta" / "mira.af"
 
@@ -180,3 +182,36 @@ def test_messages_that_are_none_are_passed_over_and_named(db: perdure.Perdure, t
     assert report.items == 4
     (item,) = db.named(report.names[0]).conversation()
     assert item.payloads[0].content == "half ?"  # type: ignore[union-attr]
+
+
+def test_the_original_times_are_kept_beside_what_was_said(db: perdure.Perdure) -> None:
+    report = perdure.drive(import_from(db, FILE))
+    session = db.named(report.names[0])
+    items = session.conversation()
+    times = [str(moment(item.native["created_at"])) for item in items]
+    assert [item.payloads[-1].metadata["said_at"] for item in items] == times
+    assert all(time.endswith("Z") for time in times)
+    assert session.info().metadata["began_at"] == min(times)
+
+
+def test_names_begin_with_the_prefix(db: perdure.Perdure) -> None:
+    first = perdure.drive(import_from(db, FILE))
+    planned = perdure.drive(import_from(db, FILE, prefix="old-", dry_run=True))
+    aside = perdure.drive(import_from(db, FILE, prefix="old-"))
+    assert planned.names == aside.names == [f"old-{first.names[0]}"]
+    assert db.count() == 2
+
+
+def test_another_session_of_the_name_is_left_alone(db: perdure.Perdure) -> None:
+    (name,) = perdure.drive(import_from(db, FILE, dry_run=True)).names
+    db.create(name=name).record(Message(role="user", content="Said elsewhere"))
+    for dry_run in (True, False):
+        report = perdure.drive(import_from(db, FILE, dry_run=dry_run))
+        assert (report.sessions, report.incomplete, report.skipped[-1].why.startswith(OWN)) == (0, [name], True)
+
+
+def test_messages_that_cannot_be_read_are_named_each_time(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "odd.af"
+    path.write_text(json.dumps({**older(), "messages": [3, {"role": "user", "content": "Hello"}]}))
+    told = [perdure.drive(import_from(db, path)) for _ in range(2)]
+    assert told[0].incomplete == told[1].incomplete == told[0].names

@@ -17,6 +17,12 @@ def test_what_is_no_path_and_no_address_is_refused(importer: ModuleType, source:
         perdure.drive(importer.import_from(db, source))
 
 
+@pytest.mark.parametrize("importer", [claude_code, google_adk, langgraph, letta, openai_agents])
+def test_a_prefix_that_is_no_text_is_refused(importer: ModuleType) -> None:
+    with perdure.open(":memory:") as db, pytest.raises(errors.Invalid, match="a prefix is a text"):
+        perdure.drive(importer.import_from(db, "somewhere", prefix=5))
+
+
 def test_an_address_of_another_database_is_refused_with_those_that_are_read() -> None:
     with perdure.open(":memory:") as db, pytest.raises(errors.Invalid, match="postgresql://") as refused:
         perdure.drive(google_adk.import_from(db, "mysql://ana:secret@host/sessions"))

@@ -19,7 +19,7 @@ import apsw
 import pytest
 
 import perdure
-from perdure import errors, waiting
+from perdure import errors, forking
 from perdure import events as ev
 from perdure.stores.sqlite.connection import connect
 from perdure.stores.sqlite.readers import Readers
@@ -30,7 +30,7 @@ from perdure.waiting import Lane, Ticket, drive
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 PATIENCE = 10
 SOURCE = str(Path(perdure.__file__).parent)
-WAITS = ("waiting.py", "leading.py", "writer.py", "readers.py", "blocking.py")
+WAITS = ("waiting.py", "forking.py", "leading.py", "writer.py", "readers.py", "blocking.py")
 CHECKED = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "JUMP_BACKWARD"}
 
 
@@ -270,11 +270,11 @@ def test_an_interrupt_around_a_fork_stops_nobody(tmp_path: Path, when: str) -> N
         while struck:
             point += 1
             if when == "before":
-                struck = interrupted(waiting._before, point)
-                waiting._in_parent()
+                struck = interrupted(forking._before, point)
+                forking._in_parent()
             else:
-                waiting._before()
-                struck = interrupted(waiting._in_parent, point)
+                forking._before()
+                struck = interrupted(forking._in_parent, point)
             assert soon(lambda: session.append(ev.Feedback(comment="still here"))) == first + point
         assert point > (20 if when == "before" else 5), "hardly any point was tried"
 

@@ -173,13 +173,41 @@ def test_title_and_metadata_change_in_the_append_that_records(db: perdure.Perdur
     after = session.record(said, title="new", metadata={"b": 2})
     assert [event.kind for event in session.events(before)] == ["turn_started", "message", "configured"]
     assert len({event.shared.first for event in session.events(before)}) == 1
-    assert (session.info().title, session.info().metadata) == ("new", {"b": 2})
+    assert (session.info().title, session.info().metadata) == ("new", {"b": 2, "name": "trip"}), "the name stays"
     assert [row.session for row in db.find(metadata={"b": 2}).items] == [session.id]
     session.record(said, title="new", metadata={"b": 2})
     assert [event.kind for event in session.events(after)] == ["message"]
     with pytest.raises(errors.VersionConflict):
         session.record(said, metadata={}, expected=before)
-    assert session.info().metadata == {"b": 2}
+    assert session.info().metadata == {"b": 2, "name": "trip"}
+
+
+def test_what_is_retracted_leaves_in_the_append_that_takes_its_place(db: perdure.Perdure) -> None:
+    session = db.create()
+    for word in ("one", "two", "three", "four"):
+        session.record([Message(role="user", content=word), Message(role="assistant", content=f"re {word}")])
+    places = {item.payloads[0].content: item.first for item in session.conversation()}
+    before = session.version()
+    spans = [(places["one"], places["re one"]), (places["three"], places["re three"])]
+    written = session.recorded([Message(role="user", content="five")], retracting=spans, reason="gone", expected=before)
+    assert [event.kind for event in written][:2] == ["retracted", "retracted"]
+    assert [event.version for event in written] == list(range(before + 1, session.version() + 1))
+    assert conversation(session) == ["two", "re two", "four", "re four", "five"]
+    with pytest.raises(errors.Invalid, match="retract versions"):
+        session.recorded([Message(role="user", content="six")], retracting=[(1, session.version() + 1)])
+    assert conversation(session)[-1] == "five"
+    assert session.verify().ok
+
+
+def test_a_call_that_is_retracted_lets_the_turn_go_on_in_the_same_append(db: perdure.Perdure) -> None:
+    session = db.create()
+    session.record([Message(role="user", content="look"), ASKED])
+    place = session.conversation()[-1].first
+    session.recorded([Message(role="assistant", content="no need")], retracting=[(place, place)])
+    (turn,) = session.turns()
+    assert [message.content for message in turn.messages] == ["look", "no need"]
+    assert not turn.calls
+    assert session.info().open_turn is None
 
 
 async def test_a_reader_that_stops_early_leaves_nothing_to_be_closed_later(db: perdure.Perdure) -> None:

@@ -24,6 +24,7 @@ import msgspec
 
 import perdure
 from perdure import errors
+from perdure.adapters.parts.conversations import is_conversation
 from perdure.adapters.parts.following import Following
 from perdure.adapters.parts.making import made
 from perdure.adapters.parts.needing import Extra, store_of
@@ -159,6 +160,8 @@ class PerdureSessionStore(SessionStore):
             fresh = [await self._put_beside(session, item) for item in fresh]
             row = await session.info()
             metadata, title = _listing(place, row, [item.entry for item in fresh])
+            if row.name is None and row.session == self._db.named(place.name).id:
+                metadata.setdefault("name", place.name)  # made before titles left the name in its place
             aside = list(_aside(fresh, seen, place))
             payloads = [one for item, off in zip(fresh, aside, strict=True) for one in entries_.payloads_of(item, off)]
             try:
@@ -193,12 +196,15 @@ class PerdureSessionStore(SessionStore):
         return None if found is None else (session, *found)
 
     async def _opens(self, session: perdure.AsyncSession, place: Place) -> bool:
-        """Whether a session of others may be opened from a place: nobody did yet, or this place did."""
+        """Whether a session of others may be opened from a place: it is one to talk in, and nobody did yet, or this
+        place did.
+        """
         try:
             found = (await session.info()).metadata
         except errors.NotFound:
             return False
-        return all(name not in found or found[name] == mark for name, mark in place.marks.items())
+        marks = place.marks.items()
+        return is_conversation(found) and all(name not in found or found[name] == mark for name, mark in marks)
 
     async def _put_beside(self, session: perdure.AsyncSession, found: Kept) -> Kept:
         if found.beside is None:
@@ -282,6 +288,8 @@ class PerdureSessionStore(SessionStore):
 def _kept(entry: Any) -> Kept:
     if type(entry) is not dict:
         raise errors.Invalid("an entry is a dict, one line of a transcript", entry=type(entry).__name__)
+    if not isinstance(about := entry.get("type"), str | None):
+        raise errors.Invalid("the type of an entry is a text, like 'user'", type=type(about).__name__)
     try:
         return entries_.kept(entry)
     except (TypeError, ValueError, RecursionError) as wrong:

@@ -21,8 +21,7 @@ from perdure import errors
 from perdure.adapters.parts import ranking, shelves
 from perdure.adapters.parts.needing import Extra, store_of
 from perdure.adapters.parts.shelves import Kept
-from perdure.adapters.parts.shelving import Lookup, Namespace, Shelving, fits, literal
-from perdure.events import Noted
+from perdure.adapters.parts.shelving import Changes, Namespace, Shelving, fits, literal
 
 with Extra("langgraph"):
     from langgraph.store.base import (
@@ -41,6 +40,7 @@ with Extra("langgraph"):
         get_text_at_path,
         validate_op_namespace,
     )
+    from langgraph.store.base.embed import EmbeddingsLambda
 
 MINUTE: Final = 60_000_000
 LONGEST: Final = 1e9
@@ -72,7 +72,7 @@ class PerdureStore(BaseStore):
         self.index_config = index
         self.ttl_config = ttl
         config = index or {}
-        self._fields = _paths(config.get("fields"))
+        self._fields = shelves.paths(config.get("fields"))
         self._dims = _dims(config)
         self.embeddings = ensure_embeddings(config.get("embed")) if self._dims else None
         self._omits = bool((ttl or {}).get("omit_expired", True))
@@ -86,8 +86,8 @@ class PerdureStore(BaseStore):
         wanted, vectors = _admitted(ops), _Vectors()
         if self.embeddings is not None:
             queries, texts = self._to_embed(wanted)
-            found = [self.embeddings.embed_query(query) for query in queries]
-            vectors.queries = self._packed(queries, found)
+            for query in queries:
+                vectors.queries |= self._packed([query], _asked(self.embeddings, query))
             vectors.texts = self._packed(texts, self.embeddings.embed_documents(texts) if texts else [])
         return perdure.drive(self._batch(wanted, vectors))
 
@@ -96,14 +96,14 @@ class PerdureStore(BaseStore):
         wanted, vectors = _admitted(ops), _Vectors()
         if self.embeddings is not None:
             queries, texts = self._to_embed(wanted)
-            found = [await self.embeddings.aembed_query(query) for query in queries]
-            vectors.queries = self._packed(queries, found)
+            for query in queries:
+                vectors.queries |= self._packed([query], await _aasked(self.embeddings, query))
             vectors.texts = self._packed(texts, await self.embeddings.aembed_documents(texts) if texts else [])
         return await self._batch(wanted, vectors)
 
     async def _batch(self, ops: Sequence[Op], vectors: "_Vectors") -> list[Result]:
         results: list[Result] = []
-        changes: dict[Namespace, _Changes] = {}
+        changes: dict[Namespace, Changes] = {}
         now = self._db.now()
         for op in ops:
             match op:
@@ -114,7 +114,7 @@ class PerdureStore(BaseStore):
                 case ListNamespacesOp():
                     results.append(await self._list(op, now))
                 case PutOp():
-                    changes.setdefault(op.namespace, _Changes()).put(op, self._kept(op, now, vectors))
+                    changes.setdefault(op.namespace, Changes()).put(op.key, self._kept(op, now, vectors))
                     results.append(None)
         for namespace, change in changes.items():
             try:
@@ -126,7 +126,7 @@ class PerdureStore(BaseStore):
 
     # ── reading ──
 
-    async def _get(self, op: GetOp, now: int, changes: "dict[Namespace, _Changes]") -> Item | None:
+    async def _get(self, op: GetOp, now: int, changes: dict[Namespace, Changes]) -> Item | None:
         shelf = await self._shelving.shelf(op.namespace)
         kept = None if shelf is None else shelf.get(op.key)
         if kept is None or (self._omits and kept.expired(now)):
@@ -136,7 +136,7 @@ class PerdureStore(BaseStore):
         return Item(namespace=op.namespace, **_told(kept))
 
     async def _search(
-        self, op: SearchOp, now: int, vectors: "_Vectors", changes: "dict[Namespace, _Changes]"
+        self, op: SearchOp, now: int, vectors: "_Vectors", changes: dict[Namespace, Changes]
     ) -> list[SearchItem]:
         found = [
             (namespace, kept)
@@ -225,7 +225,9 @@ class PerdureStore(BaseStore):
         )
         return list(queries), list(texts)
 
-    def _packed(self, texts: Sequence[str], found: Sequence[Sequence[float]]) -> dict[str, bytes]:
+    def _packed(self, texts: Sequence[str], found: Any) -> dict[str, bytes]:
+        if not ranking.listed(found):
+            raise errors.Invalid(f"the embedder gave {type(found).__name__}; it must give a list of vectors")
         if len(texts) != len(found):
             raise errors.Invalid(f"the embedder gave {len(found)} vectors for {len(texts)} texts; it must give as many")
         return {text: ranking.packed(vector, self._dims) for text, vector in zip(texts, found, strict=True)}
@@ -289,31 +291,6 @@ class _Vectors(msgspec.Struct):
     texts: dict[str, bytes] = {}
 
 
-class _Changes(msgspec.Struct):
-    """What a batch changes in one namespace: items put, None for those deleted, and when others expire."""
-
-    written: dict[str, Kept | None] = {}
-    touched: dict[str, int] = {}
-
-    def put(self, op: PutOp, kept: Kept | None) -> None:
-        """The last operation on a key counts, and its place."""
-        self.written.pop(op.key, None)
-        self.written[op.key] = kept
-
-    def notes(self, lookup: Lookup) -> list[Noted]:
-        """What is to be written, given the items that are there."""
-        later = {key: at for key, at in self.touched.items() if key not in self.written and lookup(key) is not None}
-        gone = [key for key, kept in self.written.items() if kept is None and lookup(key) is not None]
-        notes = [shelves.touched(later)] if later else []
-        notes += [shelves.deleted(gone)] if gone else []
-        for key, kept in self.written.items():
-            if kept is not None:
-                before = lookup(key)
-                first = kept.created if before is None or before.expired(kept.updated) else before.created
-                notes.append(msgspec.structs.replace(kept, created=first).note())
-        return notes
-
-
 def _sweeping(store: "weakref.ref[PerdureStore]", stop: Signal, seconds: float, future: "Future[None]") -> None:
     """The sweeper's thread: waits, sweeps, and ends when told to or when nobody holds the store any more."""
     while not stop.wait(seconds):
@@ -339,8 +316,11 @@ def _admitted(ops: Iterable[Op]) -> list[Op]:
             case PutOp():
                 _admit_put(op)
             case SearchOp():
-                shelves.admit(op.filter)
-            case GetOp() | ListNamespacesOp():
+                _admit_search(op)
+                _admit_page(op)
+            case ListNamespacesOp():
+                _admit_page(op)
+            case GetOp():
                 pass
             case _:
                 raise errors.Invalid(
@@ -361,16 +341,37 @@ def _admit_put(op: PutOp) -> None:
         raise errors.Invalid(f"ttl is in minutes, above zero and at most {LONGEST:.0e}; None keeps the item", ttl=ttl)
     index: Any = op.index
     if index is not False:
-        _paths(index)
+        shelves.paths(index)
 
 
-def _paths(fields: Any) -> list[str]:
-    """The paths to search in, or `Invalid`; the whole item where none are given."""
-    if fields is None:
-        return ["$"]
-    if not isinstance(fields, list | tuple) or not all(isinstance(path, str) for path in fields):
-        raise errors.Invalid("name the fields to index as a list of paths, like ['text', 'notes[*].title']")
-    return list(fields)
+def _admit_page(op: SearchOp | ListNamespacesOp) -> None:
+    depth = None if isinstance(op, SearchOp) else op.max_depth
+    counts: list[Any] = [op.limit, op.offset, 0 if depth is None else depth]
+    if not all(hasattr(count, "__index__") for count in counts):
+        raise errors.Invalid("limit, offset and max_depth are whole numbers", given=repr(counts)[:80])
+
+
+def _admit_search(op: SearchOp) -> None:
+    query: Any = op.query
+    if query is not None and not isinstance(query, str):
+        raise errors.Invalid(f"a query is a text, or None for no ranking, not {type(query).__name__}")
+    if op.filter and not isinstance(op.filter, Mapping):
+        raise errors.Invalid(f"a filter is a dict, field by field, not {type(op.filter).__name__}")
+    shelves.admit(op.filter)
+
+
+def _asked(embedder: Any, query: str) -> Any:
+    """The vectors of a query, as a list of one. LangGraph's wrapper of a function would look into them unseen."""
+    if isinstance(embedder, EmbeddingsLambda):
+        return embedder.embed_documents([query])
+    return [embedder.embed_query(query)]
+
+
+async def _aasked(embedder: Any, query: str) -> Any:
+    """The vectors of a query, as a list of one."""
+    if isinstance(embedder, EmbeddingsLambda):
+        return await embedder.aembed_documents([query])
+    return [await embedder.aembed_query(query)]
 
 
 def _dims(config: Mapping[str, Any]) -> int:
@@ -383,10 +384,9 @@ def _dims(config: Mapping[str, Any]) -> int:
     return dims
 
 
-def _touch(changes: dict[Namespace, _Changes], namespace: Namespace, kept: Kept, now: int) -> None:
-    later = kept.touched(now)
-    if later is not None:
-        changes.setdefault(namespace, _Changes()).touched[kept.key] = later
+def _touch(changes: dict[Namespace, Changes], namespace: Namespace, kept: Kept, now: int) -> None:
+    if (later := kept.touched(now)) is not None:
+        changes.setdefault(namespace, Changes()).touched[kept.key] = msgspec.structs.replace(kept, expires=later)
 
 
 def _told(kept: Kept) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class PerdureSession:
         self.session_settings = coerce_session_settings(session_settings if session_settings is not None else {})
         self.run_compaction = None if compact is None else self._run_compaction
         self._compact = compact
-        self._db = store_of(db, "PerdureSession")
+        self._db = store_of(db, "PerdureSession", session_id)
         self._seen = _seen.setdefault(self._db, Recent(KEPT))
 
     def __repr__(self) -> str:

@@ -25,9 +25,10 @@ from typing import Any, Final
 import msgspec
 
 from perdure import AsyncPerdure, AsyncSession, Perdure, errors
+from perdure.adapters.parts.conversations import is_conversation
 from perdure.adapters.parts.making import made
 from perdure.adapters.parts.needing import Extra, store_of
-from perdure.events import Noted, Payload, native
+from perdure.events import Noted, Payload, Spoken, native
 
 with Extra("pydantic-ai"):
     import pydantic
@@ -126,7 +127,8 @@ class PerdureConversationStore(ConversationStore):
             shown = await self._lines.newest(session, marked=row.metadata.get(BY) == MARK)
             reading = shown.reading
             if reading.version == row.version:  # else somebody wrote in between: look again
-                record = self._record(session, shown, row.branched_at or 0, name)
+                talked = is_conversation(row.metadata)
+                record = self._record(session, shown, row.branched_at or 0, name) if talked else None
                 fresh = reading.change is not None and reading.change.kind == "created"
                 return Present(session, row.version, row.metadata, record, fresh)
 
@@ -174,6 +176,8 @@ class PerdureConversationStore(ConversationStore):
         for _ in range(ROUNDS):
             session = self._db.named(name)
             present = await self._present(session, name)
+            if present is not None and not is_conversation(present.metadata):
+                raise errors.Invalid(f"session {name!r} is no conversation; choose another conversation_id", name=name)
             revision = None if present is None or present.record is None else present.record.revision
             if revision != expected_revision:
                 break
@@ -222,9 +226,10 @@ class PerdureConversationStore(ConversationStore):
         replacing: int | None = None
         again: list[str] = []
         events: list[Payload] = []
+        new = [payload for entry in line for payload in written(entry)]
         if base != head:
-            replacing, again, events = await self._move(present, record, base)
-        events += [payload for entry in line for payload in written(entry)]
+            replacing, again, events = await self._move(present, record, base, new)
+        events += new
         events += [Noted(by=BY, about=ASIDE, data=kept(entry)) for entry in rest]
         noted = _RECORDS.dump_json([record]).decode()[1:-1]
         events.append(Noted(by=BY, about=RECORD, data={"record": noted}))
@@ -241,10 +246,11 @@ class PerdureConversationStore(ConversationStore):
         )
 
     async def _move(
-        self, present: Present, record: ConversationRecord, base: str | None
+        self, present: Present, record: ConversationRecord, base: str | None, new: Sequence[Spoken]
     ) -> tuple[int | None, list[str], list[Payload]]:
         """From which version on the log is no longer shown, which entries are shown again in its place, and how, to be
-        on the line of `base`. What is shown is cut between turns, so that each stays whole.
+        on the line of `base`, which goes on with what is `new`. Both lines are cut between turns, so that each stays
+        whole.
         """
         reading = Reading()
         trail = Trail(reading, base)
@@ -259,9 +265,14 @@ class PerdureConversationStore(ConversationStore):
         kept = {unit.id for unit in trail.found}
         old = shown[::-1]
         same = next((index for index, unit in enumerate(old) if unit.id not in kept), len(old))
-        while 0 < same < len(old) and old[same].turn is not None and old[same - 1].turn == old[same].turn:
-            same -= 1
         staying = {unit.id for unit in old[:same]}
+        while same:
+            inside = same < len(old) and old[same].turn is not None and old[same - 1].turn == old[same].turn
+            after = next((unit.told for unit in reversed(trail.found) if unit.id not in staying), new)
+            if not inside and messages.begins(after):
+                break
+            same -= 1
+            staying.discard(old[same].id)
         again = [unit for unit in reversed(trail.found) if unit.id not in staying]
         events = [payload for unit in again for payload in native(BY, {"shows": unit.id}, unit.told)]
         return old[same].first if same < len(old) else None, [unit.id for unit in again], [*events]

@@ -34,6 +34,7 @@ from perdure.edge.given import (
 )
 from perdure.edge.keeping import Keeping
 from perdure.edge.life import policy_of
+from perdure.edge.opening import Opening
 from perdure.edge.session import AsyncSession
 from perdure.edge.timing import Timekeeping, timeouts_of
 from perdure.ports.ambient import Ambient
@@ -284,7 +285,7 @@ class AsyncPerdure(Timekeeping, Keeping):
         await self._services.store.close()
 
 
-async def aopen(
+def aopen(
     path: StoreGiven,
     *,
     tenant: str = "local",
@@ -297,27 +298,33 @@ async def aopen(
     vault: VaultGiven = None,
     cold: str | os.PathLike[str] | None = None,
     timeouts: Timeouts | dict[str, Any] | None = None,
-) -> AsyncPerdure:
-    """Open a store for async use; a new file is created. `:memory:` keeps everything in RAM.
+) -> Opening[AsyncPerdure]:
+    """Open a store for async use: `async with aopen(path) as db`, or `db = await aopen(path)`. A new file is created;
+    `:memory:` keeps everything in RAM.
 
     A new store is sealed unless `seal` is False: its master key is made at `key` (else `<path>.master`), its vault of
     salts at `vault` (else `<path>.keys`). An old one is opened as it was made, with the key and vault found there.
     Archived sessions lie in `cold`: a folder, or `s3://bucket/prefix`. Sessions without time-outs of their own have
     `timeouts`.
     """
-    return AsyncPerdure(
-        embedded(
-            path,
-            tenant=tenant,
-            actor=actor,
-            read_only=read_only,
-            ambient=ambient,
-            snapshots=snapshots,
-            cold=cold,
-            keys=Given(seal, key, vault),
-            timeouts=timeouts_of(timeouts),
+
+    async def opened() -> AsyncPerdure:
+        return AsyncPerdure(
+            embedded(
+                path,
+                tenant=tenant,
+                actor=actor,
+                read_only=read_only,
+                ambient=ambient,
+                snapshots=snapshots,
+                cold=cold,
+                keys=Given(seal, key, vault),
+                timeouts=timeouts_of(timeouts),
+            )
         )
-    )
+
+    opened.__qualname__ = "aopen"  # so a forgotten await is told by the name callers know
+    return Opening(opened())
 
 
 def _agent(agent: Any) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 from perdure import errors
-from perdure.importers.sqlite import reading
+from perdure.importers.sqlite import UNREADABLE, reading
 
 LATEST: Final = "1"
 _TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
@@ -99,7 +99,7 @@ class SqliteFile:
         try:
             for row in self._connection.execute(query, values):
                 yield dict(row)
-        except sqlite3.Error as wrong:
+        except UNREADABLE as wrong:
             raise errors.Invalid(
                 f"{self._path} cannot be read as a SQLite database: {wrong}", path=self._path
             ) from wrong

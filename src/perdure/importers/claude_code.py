@@ -1,13 +1,14 @@
 """Transcripts of Claude Code and the Claude Agent SDK, as they lie in `~/.claude/projects`: one line of JSON an entry.
 
-They are written through the session store's own translation, so that each goes on in Claude from here. Invariant: how
+They are written through the session store's own translation, so that each goes on in Claude from here. Invariants: how
 many lines of a file are in is kept in the append that brings them, so an import that was killed, or whose file has
-grown since, goes on where it ended.
+grown since, goes on where it ended; and nothing is added to a session that holds anything else than the file.
 """
 
 import json
 import os
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,19 +16,36 @@ import msgspec
 
 import perdure
 from perdure import errors
-from perdure.adapters.claude_agent import PerdureSessionStore, place_of
-from perdure.importers.report import Imported, Progress, source_of
+from perdure.adapters.claude_agent import place_of
+from perdure.adapters.parts.making import made
+from perdure.importers.claude_bringing import Bringing
+from perdure.importers.dating import beginning, moment
+from perdure.importers.report import Imported, Progress, own_things, prefix_of, source_of
 
 LINES: Final = "claude_lines"
 """How many lines of the file are in, among the session's metadata."""
 BATCH: Final = 500
 BATCH_BYTES: Final = 8 << 20
+CUT_OFF: Final = (
+    "the line is cut off: the file is still being written, as is normal in a running session, or was damaged; import "
+    "again once the line is whole"
+)
 _HEAD: Final = 50
+_TITLE: Final = 200
+_SIDECAR: Final = "agent_metadata"
 
 
 class _Transcript(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     key: dict[str, str]
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """An entry by what tells it from others, on which line it is, and when it was written."""
+
+    mark: str
+    line: int
+    when: str | None
 
 
 async def import_from(
@@ -36,16 +54,20 @@ async def import_from(
     *,
     progress: Progress | None = None,
     dry_run: bool = False,
+    prefix: str = "",
 ) -> Imported:
-    """Bring over a transcript, the transcripts of a project's folder, or those of all projects."""
+    """Bring over a transcript, the transcripts of a project's folder, or those of all projects. What files have gained
+    since is added, unless the conversation went its own way here: then the report says so. Names begin with the
+    `prefix`; Claude finds a session that has one by the session's id.
+    """
     report = Imported(source=source_of(source), dry_run=dry_run)
+    store = Bringing(db, prefix_of(prefix))
     found = list(_transcripts(source, report))
     if not found and not report.skipped:
         raise errors.Invalid(
             "there are no transcripts here; give a .jsonl file, a project's folder or ~/.claude/projects",
             source=report.source,
         )
-    store = PerdureSessionStore(db, shared=False)
     for done, transcript in enumerate(found, 1):
         await _bring(db.aio, store, transcript, report)
         if progress is not None:
@@ -53,39 +75,77 @@ async def import_from(
     return report
 
 
-async def _bring(
-    db: perdure.AsyncPerdure, store: PerdureSessionStore, transcript: _Transcript, report: Imported
-) -> None:
+async def _bring(db: perdure.AsyncPerdure, store: Bringing, transcript: _Transcript, report: Imported) -> None:
     """One transcript into its session."""
     key: Any = transcript.key
-    name = place_of(key).name
+    place, path = store.placed(place_of(key)), str(transcript.path)
+    name = place.name
+    entries = _entries(transcript.path, name, report)
     try:
-        metadata = (await db.named(name).info()).metadata
-        before = metadata.get(LINES)
+        before = (await db.named(name).info()).metadata.get(LINES)
     except errors.NotFound:
         before = 0
-    if type(before) is not int:
-        report.skip(str(transcript.path), f"{name} is there already, not from an import; nothing was added to it")
-        return
-    lines, items = before, 0
-    with transcript.path.open("rb") as file:
-        for last, entries in _batches(file, transcript.path, before, report):
-            lines, items = last, items + len(entries)
-            if not report.dry_run:
-                items -= len(entries) - await store.bring(key, entries, {LINES: last})
-    if lines == before and before:
-        report.skip(str(transcript.path), f"{name} is there already")
-    elif not items and not before:
-        report.skip(str(transcript.path), "there is no entry in it")
-    else:
-        if not report.dry_run:
-            await _add_sidecar(store, transcript)
-        report.sessions += 1
-        report.items += items
-        report.names.append(name)
+        if entries and not report.dry_run:
+            metadata = {**place.marks, LINES: 0, **beginning(entry.when for entry in entries)}
+            await made(db, name, title=place.subpath[:_TITLE], metadata=metadata)
+    lines = before if type(before) is int else 0
+    newer = sum(entry.line > lines for entry in entries)
+    if lines and not newer:
+        return report.skip(path, f"{name} is there already")
+    marks = [entry.mark for entry in entries]
+    here = await _here(store, key)
+    if here and type(before) is not int:
+        common = set(here) & set(marks)
+        why = f"{name} is there already, not from an import; nothing was added to it" if common else own_things()
+        return report.skip(path, why, lacks=name if len(common) < len(set(marks)) else None)
+    if here != marks[: len(here)] or any(entry.line <= lines for entry in entries[len(here) :]):
+        return report.skip(path, own_things(newer, "entry", "entries"), lacks=name)
+    if not entries:
+        return report.skip(path, "there is no entry in it")
+    if not report.dry_run:
+        with transcript.path.open("rb") as file:
+            for last, batch in _batches(file, entries[len(here) - 1].line if here else 0):
+                await store.bring(key, batch, {LINES: last})
+        await _add_sidecar(store, transcript)
+    report.sessions += 1
+    report.items += len(entries) - len(here)
+    report.names.append(name)
+    return None
 
 
-async def _add_sidecar(store: PerdureSessionStore, transcript: _Transcript) -> None:
+async def _here(store: Bringing, key: Any) -> list[str]:
+    """What tells the entries of a session from others, without what was noted beside the file."""
+    return [_mark(entry) for entry in await store.load(key) or [] if entry.get("type") != _SIDECAR]
+
+
+def _mark(entry: Any) -> str:
+    """What tells an entry from others: its uuid, or all that it says."""
+    uuid = entry.get("uuid")
+    return uuid if type(uuid) is str and uuid else sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
+
+
+def _entries(path: Path, name: str, report: Imported) -> list[_Entry]:
+    """The entries of a file, each uuid once; lines that are none are told."""
+    found: list[_Entry] = []
+    uuids: set[str] = set()
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            entry = _entry(line)
+            if entry is None and not line.endswith(b"\n"):
+                report.skip(f"{path}:{number}", CUT_OFF, lacks=name)
+            elif entry is None:
+                why = "the line is no transcript entry: a JSON object with a type"
+                report.skip(f"{path}:{number}", why, lacks=name)
+            elif entry.get("type") != _SIDECAR and (mark := _mark(entry)) not in uuids:
+                found.append(_Entry(mark, number, moment(entry.get("timestamp"))))
+                if mark == entry.get("uuid"):
+                    uuids.add(mark)
+    return found
+
+
+async def _add_sidecar(store: Bringing, transcript: _Transcript) -> None:
     """What Claude notes of a nested agent beside its transcript, in the form in which the SDK mirrors it."""
     beside = transcript.path.with_name(f"{transcript.path.stem}.meta.json")
     if "subpath" not in transcript.key or not beside.is_file():
@@ -93,33 +153,31 @@ async def _add_sidecar(store: PerdureSessionStore, transcript: _Transcript) -> N
     found = _parsed(beside.read_bytes())
     if type(found) is dict:
         key: Any = transcript.key
-        entry = {**found, "type": "agent_metadata"}
-        if entry not in [known for known in await store.load(key) or [] if known.get("type") == "agent_metadata"]:
+        entry = {**found, "type": _SIDECAR}
+        if entry not in [known for known in await store.load(key) or [] if known.get("type") == _SIDECAR]:
             await store.bring(key, [entry])
 
 
-def _batches(file: Any, path: Path, after: int, report: Imported) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def _batches(file: Any, after: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """The entries after a line, some at a time, each time with the number of the last line."""
     entries: list[dict[str, Any]] = []
-    size = number = 0
+    size = last = 0
     for number, line in enumerate(file, 1):
-        if number <= after or not line.strip():
-            continue
-        entry = _parsed(line)
-        if type(entry) is dict and type(entry.get("type")) is str:
+        entry = _entry(line) if number > after else None
+        if entry is not None:
             entries.append(entry)
-            size += len(line)
-        elif not line.endswith(b"\n"):
-            report.skip(f"{path}:{number}", "the line is cut off; import again once it is whole")
-            number -= 1
-            break
-        else:
-            report.skip(f"{path}:{number}", "the line is no transcript entry: a JSON object with a type")
+            size, last = size + len(line), number
         if len(entries) >= BATCH or size >= BATCH_BYTES:
-            yield number, entries
+            yield last, entries
             entries, size = [], 0
     if entries:
-        yield number, entries
+        yield last, entries
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """The entry on a line; None when there is none."""
+    found = _parsed(line)
+    return found if type(found) is dict and type(found.get("type")) is str else None
 
 
 def _parsed(line: bytes) -> Any:

@@ -5,7 +5,7 @@ The source is only read. Pickles are opened by ADK's own restricted reader, whic
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,7 +15,9 @@ from perdure import errors
 from perdure.adapters.parts.needing import Extra
 from perdure.events import Draft, Noted
 from perdure.importers.adk_sources import Fields, Source, SqliteFile, first_line, layout_of, opened, shown_as
-from perdure.importers.report import Imported, Progress, source_of
+from perdure.importers.dating import beginning, dated, moment
+from perdure.importers.fitting import name_refusal, refusals, row_refusal
+from perdure.importers.report import DAMAGED, THERE, Imported, Progress, own_things, prefix_of, source_of
 
 with Extra("google-adk"):
     from google.adk.events.event import Event as AdkEvent
@@ -31,11 +33,11 @@ with Extra("google-adk"):
 IMPORTING: Final = "adk import unfinished"
 INCOMPLETE: Final = "adk import incomplete"
 """The tag of a session of which something could not be read; importing again looks for it."""
-THERE: Final = "a session of this name is there already"
 NAMED: Final = 10
 """So many of the things that are left out are named."""
 BATCH: Final = 500
 BATCH_CHARACTERS: Final = 1 << 20
+_SHOWN: Final = 1000
 _EVENTS: Final = "SELECT * FROM events WHERE app_name = ? AND user_id = ? AND session_id = ? ORDER BY timestamp, "
 _JSON: Final = (
     *("content", "grounding_metadata", "custom_metadata", "usage_metadata", "citation_metadata"),
@@ -47,29 +49,33 @@ _PLAIN: Final = (
 )
 UNREADABLE: Final = (
     _restricted_pickle.pickle.UnpicklingError,  # type: ignore[attr-defined]
-    *(EOFError, AttributeError, ImportError, LookupError, ValueError, TypeError, ArithmeticError, RecursionError),
+    *DAMAGED,
 )
 """What comes of reading bytes that are no pickle of ADK's."""
 
 
 async def import_from(
-    db: perdure.Perdure | perdure.AsyncPerdure, source: str, *, progress: Progress | None = None, dry_run: bool = False
+    db: perdure.Perdure | perdure.AsyncPerdure,
+    source: str,
+    *,
+    progress: Progress | None = None,
+    dry_run: bool = False,
+    prefix: str = "",
 ) -> Imported:
     """Bring every session of an ADK database over, with what apps and users hold, for `PerdureSessionService`.
 
-    `source` is the path of a SQLite file, or the URL that ADK was given. Sessions that are there already are left as
-    they are; an import that was stopped goes on where it was. What could not be read the first time and can be now is
-    filled in where it belongs, unless the conversation has gone on here: then the report says what is left out.
+    `source` is the path of a SQLite file, or the URL that ADK was given. An import that was stopped goes on where it
+    was. What the source has gained since, or could not be read the first time and can be now, is added where it
+    belongs, unless the conversation has gone on here: then the report says what is left out. Names begin with the
+    `prefix`; ADK finds a session that has one by the session's id.
     """
-    source = source_of(source)
+    source, prefix = source_of(source), prefix_of(prefix)
     report = Imported(source=shown_as(source), dry_run=dry_run)
     with closing(opened(source)) as found:
         layout = layout_of(found, report.source)
-        importing = _Importing(db.aio, found, layout, report)
+        importing = _Importing(db.aio, found, layout, report, prefix)
         await importing.shared()
-        sessions = list(
-            found.rows("SELECT app_name, user_id, id, state FROM sessions ORDER BY update_time, user_id, id")
-        )
+        sessions = list(found.rows("SELECT * FROM sessions ORDER BY update_time, user_id, id"))
         for done, session in enumerate(sessions, 1):
             await importing.session(session)
             if progress is not None:
@@ -80,8 +86,11 @@ async def import_from(
 class _Importing:
     """One import under way."""
 
-    def __init__(self, db: perdure.AsyncPerdure, source: Source, layout: str, report: Imported) -> None:
+    def __init__(
+        self, db: perdure.AsyncPerdure, source: Source, layout: str, report: Imported, prefix: str = ""
+    ) -> None:
         self._db = db
+        self._prefix = prefix
         self._source = source
         self._read = _event_0 if layout == "0" else _event_1
         tied = "rowid" if isinstance(source, SqliteFile) else "id"
@@ -90,53 +99,88 @@ class _Importing:
 
     async def shared(self) -> None:
         """What apps and users hold. Where something is held already, that stays."""
-        held = [
-            (app_state_name(row["app_name"]), "", row)
-            for row in self._source.rows("SELECT app_name, state FROM app_states")
-        ]
-        held += [
-            (user_state_name(row["app_name"], row["user_id"]), str(row["user_id"]), row)
-            for row in self._source.rows("SELECT app_name, user_id, state FROM user_states")
-        ]
-        for name, owner, row in held:
-            state = self._state(name, row["state"])
-            if not state:
-                continue
-            try:
-                if self._report.dry_run:
-                    await self._db.named(name).info()
-                    raise errors.AlreadyExists(name)
-                metadata = {SHARED: row["app_name"]}
-                await self._db.create(name=name, owner=owner, metadata=metadata, vars=kept(state))
-            except errors.AlreadyExists:
-                if await self._db.named(name).vars() != kept(state):
-                    self._report.skip(name, "state is held under this name already; it was left as it is")
-            except errors.NotFound:
-                continue
+        try:
+            for row in list(self._source.rows("SELECT app_name, state FROM app_states")):
+                await self._share((row["app_name"],), row["state"])
+            for row in list(self._source.rows("SELECT app_name, user_id, state FROM user_states")):
+                await self._share((row["app_name"], row["user_id"]), row["state"])
+        except errors.Invalid as wrong:
+            self._report.skip("what apps and users hold", wrong.message, lacks="what apps and users hold")
+
+    async def _share(self, whose: tuple[Any, ...], held: Any) -> None:
+        """What one app, or one user of it, holds."""
+        name = self._name(whose, app_state_name if len(whose) == 1 else user_state_name)
+        state = self._state(name, held) if name is not None else {}
+        if name is None or not state:
+            return
+        row: Fields = {"name": name, "owner": "".join(whose[1:]), "metadata": {SHARED: whose[0]}, "vars": state}
+        if why := await row_refusal(**row):
+            self._report.skip(name, why, lacks=name)
+            return
+        try:
+            if self._report.dry_run:
+                await self._db.named(name).info()
+                raise errors.AlreadyExists(name)
+            await self._db.create(**row)
+        except errors.AlreadyExists:
+            if await self._db.named(name).vars() != state:
+                self._report.skip(name, "state is held under this name already; it was left as it is")
+        except errors.NotFound:
+            return
+
+    def _name(self, whose: tuple[Any, ...], named: Callable[..., str], prefix: str = "") -> str | None:
+        """The name of somebody's session; None, which is told, when there can be none."""
+        what = "/".join(map(str, whose))[:_SHOWN]
+        if not all(isinstance(part, str) for part in whose):
+            self._report.skip(what, "whose it is must be texts, and is damaged", lacks=what)
+            return None
+        name = prefix + named(*whose)
+        why = name_refusal(self._db, name)
+        if why is not None:
+            self._report.skip(what, why, lacks=what)
+        return name if why is None else None
 
     async def session(self, row: Fields) -> None:
-        """One session with its events; what is missing of one that was brought over in part."""
+        """One session with its events; what is missing of one that is there. One that cannot be written is named, and
+        keeps no other from coming.
+        """
         whose = row["app_name"], row["user_id"], row["id"]
-        name = session_name(*whose)
+        name = self._name(whose, session_name, self._prefix)
+        if name is None:
+            return
+        try:
+            await self._bring(name, whose, row)
+        except (errors.CallerError, errors.ConflictError) as wrong:
+            self._report.skip(name, f"it could not be imported whole: {wrong}", lacks=name)
+
+    async def _bring(self, name: str, whose: tuple[str, str, str], row: Fields) -> None:
         handle = self._db.named(name)
         remarks = len(self._report.skipped)
-        state = kept(self._state(name, row["state"]))
+        state = self._state(name, row["state"])
+        events = await self._events(name, whose)
+        began = beginning([moment(row.get("create_time")), *[moment(event.timestamp) for event in events]])
+        listed = handle.id if self._prefix else whose[2]
+        metadata = card(*whose[:2], listed, state)
+        why = await row_refusal(name=name, owner=whose[1], metadata=metadata | began, vars=state)
+        if why is not None and state:
+            self._report.skip(f"{name}: state", why, lacks=name)
+            state, metadata = {}, card(*whose[:2], listed, {})
+            why = await row_refusal(name=name, owner=whose[1], metadata=metadata | began)
+        if why is not None:
+            self._report.skip(name, why, lacks=name)
+            return
+        unread = len(self._report.skipped) > remarks
         try:
-            tags = (await handle.info()).tags
+            await handle.version()
         except errors.NotFound:
-            events = list(self._events(name, whose))
             self._count(name, len(events))
             if not self._report.dry_run:
-                metadata = card(*whose, state)
-                await self._db.create(name=name, owner=whose[1], metadata=metadata, vars=state, tags=(IMPORTING,))
+                row = {"metadata": metadata | began, "vars": state}
+                await self._db.create(name=name, owner=whose[1], tags=(IMPORTING,), **row)
                 await self._write(handle, await handle.version(), events)
-                await handle.configure(tags=(INCOMPLETE,) if len(self._report.skipped) > remarks else ())
+                await handle.configure(tags=(INCOMPLETE,) if unread else ())
             return
-        if IMPORTING not in tags and INCOMPLETE not in tags:
-            self._report.skip(name, THERE)
-            return
-        events = list(self._events(name, whose))
-        await self._fill(handle, name, (card(*whose, state), state), events, unread=len(self._report.skipped) > remarks)
+        await self._fill(handle, name, (metadata, state), events, unread=unread)
 
     async def _fill(
         self,
@@ -151,28 +195,35 @@ class _Importing:
         metadata, state = held
         known = await handle.info()
         found = compared(await handle.events(upto=known.version), events)
-        stateless = bool(state) and not await handle.vars()
+        partial = IMPORTING in known.tags or INCOMPLETE in known.tags
+        holds = await handle.vars()
+        stateless = partial and bool(state) and not holds
         lacking = [f"event {id}" for id in found.missing] + ["its state"] * stateless
-        if found.ordered and (stateless or found.common < len(events) or IMPORTING in known.tags):
+        behind = found.common < len(events) and (partial or bool(found.missing))
+        if found.ordered and (stateless or behind or IMPORTING in known.tags):
             self._count(name, len(events) - found.held)
         elif lacking:
-            self._report.skip(name, _left_out(lacking), lacks=name)
+            why = _left_out(lacking) if partial else own_things(len(lacking) if found.common else 0)
+            self._report.skip(name, why, lacks=name)
             return
         else:
             self._report.skip(name, THERE)
+            behind = False
         if self._report.dry_run:
             return
-        if found.ordered:
+        if stateless or behind:
             version = known.version
             if found.since is not None:
                 version = await handle.retract(found.since, reason=FILLED, expected=version)
-            if stateless or found.common < len(events):  # or a rewind would take the retraction before it for its own
-                note = Noted(by=BY, about=FILLED, data=len(lacking))
-                row, fields = ({**known.metadata, **metadata}, state) if stateless else (None, None)
-                version = await handle.record(note, more=True, metadata=row, vars=fields, expected=version)
+            note = Noted(by=BY, about=FILLED, data=len(lacking))  # or a rewind would take the retraction for its own
+            changed = {key: value for key, value in state.items() if key not in holds or holds[key] != value}
+            row, fields = ({**known.metadata, **metadata}, changed) if changed else (None, None)
+            version = await handle.record(note, more=True, metadata=row, vars=fields, expected=version)
             await self._write(handle, version, events[found.common :])
-        others = tuple(tag for tag in known.tags if tag not in (IMPORTING, INCOMPLETE))
-        await handle.configure(tags=(*others, INCOMPLETE) if unread else others)
+        tags = tuple(tag for tag in known.tags if tag not in (IMPORTING, INCOMPLETE))
+        tags = (*tags, INCOMPLETE) if unread and (partial or behind) else tags
+        if tags != known.tags:
+            await handle.configure(tags=tags)
 
     def _count(self, name: str, items: int) -> None:
         self._report.sessions += 1
@@ -193,34 +244,44 @@ class _Importing:
                 since = await rewound(handle, version, invocation)
                 version = await handle.record(drafts(event, text), replacing=since, expected=version)
             else:
-                batch += drafts(event, text)
+                batch += dated(drafts(event, text), moment(event.timestamp))
                 size += len(text)
         if batch:
             await handle.record(batch, more=not events[-1].is_final_response(), expected=version)
 
-    def _events(self, name: str, whose: tuple[str, str, str]) -> Iterator[AdkEvent]:
-        found = self._source.rows(
-            self._query,
-            *whose,
-        )
-        for row in found:
-            try:
-                event, doubt = self._read(row)
-            except (ValueError, KeyError, TypeError) as wrong:
-                why = f"it cannot be read: {_first_line(wrong)}"
-                self._report.skip(f"{name}: event {row.get('id')}", why, lacks=name)
-                continue
-            if doubt:
-                self._report.skip(f"{name}: actions of event {row.get('id')}", doubt)
-            yield event
+    async def _events(self, name: str, whose: tuple[str, str, str]) -> list[AdkEvent]:
+        """The events that can be read, and fit."""
+        found: list[tuple[AdkEvent, list[Draft]]] = []
+        try:
+            for row in self._source.rows(self._query, *whose):
+                try:
+                    event, doubt = self._read(row)
+                    text = spelled(event)
+                    AdkEvent.model_validate_json(text)  # as it will be read
+                    found.append((event, drafts(event, text)))
+                except (errors.Invalid, *DAMAGED) as wrong:
+                    why = f"it cannot be read: {_first_line(wrong)}"
+                    self._report.skip(f"{name}: event {row.get('id')}", why, lacks=name)
+                    continue
+                if doubt:
+                    self._report.skip(f"{name}: actions of event {row.get('id')}", doubt)
+        except errors.Invalid as wrong:
+            self._report.skip(name, f"what follows cannot be read: {wrong.message}", lacks=name)
+        fitting: list[AdkEvent] = []
+        for (event, _), refused in zip(found, await refusals(said for _, said in found), strict=True):
+            if refused is None:
+                fitting.append(event)
+            else:
+                self._report.skip(f"{name}: event {event.id}", refused, lacks=name)
+        return fitting
 
     def _state(self, name: str, held: Any) -> Fields:
+        """State as vars hold it."""
         try:
-            found = _decoded(held)
-        except ValueError as wrong:
+            return kept(_decoded(held) or {})
+        except DAMAGED as wrong:
             self._report.skip(f"{name}: state", f"it cannot be read: {_first_line(wrong)}", lacks=name)
             return {}
-        return found or {}
 
 
 def _event_1(row: Fields) -> tuple[AdkEvent, str]:

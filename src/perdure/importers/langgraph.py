@@ -9,18 +9,20 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from perdure import AsyncPerdure, Perdure, errors
+from perdure import AsyncPerdure, AsyncSession, Perdure, errors
 from perdure.adapters.parts.following import Following
 from perdure.adapters.parts.making import made
 from perdure.adapters.parts.needing import Extra
 from perdure.events import Noted
-from perdure.importers.report import Imported, Progress, source_of
+from perdure.importers.dating import beginning, dated, moment
+from perdure.importers.report import THERE, Imported, Progress, own_things, prefix_of, source_of
 from perdure.importers.sqlite import reading
 
 with Extra("langgraph"):
@@ -30,7 +32,7 @@ with Extra("langgraph"):
     from perdure.adapters.langgraph import PerdureSaver
     from perdure.adapters.parts.channels import BY
     from perdure.adapters.parts.checkpoints import WRITES, Thread
-    from perdure.adapters.parts.deltas import Planning
+    from perdure.adapters.parts.deltas import Plan, Planning
     from perdure.adapters.parts.langgraph_configs import Bytes, Place, Told
     from perdure.adapters.parts.langgraph_upkeep import TAG, batches
 
@@ -41,6 +43,8 @@ _SQLITE: Final = {
     "checkpoints": {"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "checkpoint", "metadata"},
     "writes": {"thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value"},
 }
+_STORE: Final = {"prefix", "key", "value"}
+"""The columns of the table in which `SqliteStore` keeps memories."""
 _HEADER: Final = b"SQLite format 3\0"
 
 
@@ -88,15 +92,16 @@ async def import_from(
     dry_run: bool = False,
     serde: SerializerProtocol | None = None,
     allow: Iterable[str] = (),
+    prefix: str = "",
 ) -> Imported:
-    """Bring over the threads of a SQLite file or a PostgreSQL database (`postgresql://…`). A thread that is there
-    already is left alone; one whose import was cut short is finished. State with types of your own needs them allowed
-    as `module:Type`, or a `serde` that does.
+    """Bring over the threads of a SQLite file or a PostgreSQL database (`postgresql://…`), each under its name with the
+    `prefix` before it. To a thread that is there already, what is missing is added, unless it went its own way here:
+    then the report says so. State with types of your own needs them allowed as `module:Type`, or a `serde` that does.
     """
-    source = source_of(source)
+    source, prefix = source_of(source), prefix_of(prefix)
     serde = serde or JsonPlusSerializer(allowed_msgpack_modules=[_allowed(word) for word in allow] or None)
     report = Imported(source=source, dry_run=dry_run)
-    importing = _Importing(db.aio, report, serde)
+    importing = _Importing(db.aio, report, serde, prefix)
     if source.startswith(("postgresql://", "postgres://")):
         import psycopg
 
@@ -116,14 +121,25 @@ async def import_from(
     return report
 
 
+class _Saver(PerdureSaver):
+    """Says of each message when it was said: at the time of the first checkpoint that has it."""
+
+    said_at: str | None = None
+
+    async def _write(self, session: AsyncSession, upon: int | bytes, plan: Plan) -> None:
+        plan.payloads = dated(plan.payloads, self.said_at)
+        await super()._write(session, upon, plan)
+
+
 class _Importing:
     """One import."""
 
-    def __init__(self, db: AsyncPerdure, report: Imported, serde: SerializerProtocol) -> None:
+    def __init__(self, db: AsyncPerdure, report: Imported, serde: SerializerProtocol, prefix: str) -> None:
         self._db = db
         self._report = report
+        self._prefix = prefix
         self._codec = Bytes(serde)
-        self._saver = PerdureSaver(db, serde=serde)
+        self._saver = _Saver(db, serde=serde)
         self._following = Following(Thread)
 
     async def run(self, source: Source, progress: Progress | None) -> None:
@@ -136,40 +152,46 @@ class _Importing:
         if progress is not None:
             progress(len(names), len(names))
 
-    async def _thread(self, source: Source, name: str) -> None:
+    async def _thread(self, source: Source, thread: str) -> None:
+        name = self._prefix + thread
         what = f"thread {name}"
         lost: Counter[str] = Counter()
-        rows = list(source.rows(name, self._codec, lost))
+        rows = list(source.rows(thread, self._codec, lost))
         known = {(row.ns, row.id) for row in rows}
         view = await self._following.present(self._db.named(name))
         there = {(ns, id) for ns, space in view.spaces.items() for id in space} if view is not None else set()
-        if view is not None and (there - known or (view.said and not there)):
-            return self._report.skip(what, "a session of this name is there, with things of its own")
         missing = [row for row in rows if (row.ns, row.id) not in there]
         for why, count in lost.items():
             left_out = f"{count} of {len(rows) + lost.total()} checkpoints cannot be read: {why}"
             told = "nothing more than before was imported; " if there and not missing else ""
             self._report.skip(what, told + left_out, lacks=name)
         if not missing:
-            return None if lost else self._report.skip(what, "it is there already" if rows else "it has no checkpoint")
+            return None if lost else self._report.skip(what, THERE if rows else "it has no checkpoint")
+        latest = _latest(row for row in rows if (row.ns, row.id) in there)
+        onward = any(row.id >= latest.get(row.ns, "") for row in missing)
+        if view is not None and (there - known or (view.unseen and onward) or (view.said and not there)):
+            newer = len(missing) if there & known else 0
+            return self._report.skip(what, own_things(newer, "checkpoint", "checkpoints"), lacks=name)
         self._report.sessions += 1
         self._report.names.append(name)
         self._report.items += len(missing)
         if not self._report.dry_run:
             try:
-                await self._bring(source, name, missing, rows)
+                await self._bring(source, thread, missing, rows)
             except errors.CallerError as error:
                 self._report.skip(what, f"only in part: {_why(error)}", lacks=name)
         return None
 
-    async def _bring(self, source: Source, name: str, missing: list[Row], rows: list[Row]) -> None:
+    async def _bring(self, source: Source, thread: str, missing: list[Row], rows: list[Row]) -> None:
         """Write what is missing: pending writes first, so that a thread that looks whole is whole."""
-        await made(self._db, name, tags=[TAG])  # or it is there, of an import that was cut short
-        for batch in batches(_noted(item) for item in source.writes(name)):
+        name = self._prefix + thread
+        began = beginning(moment(row.checkpoint["ts"]) for row in rows)
+        await made(self._db, name, tags=[TAG], metadata=began)  # or it is there, of an import before
+        for batch in batches(_noted(item) for item in source.writes(thread)):
             await self._db.named(name).record(batch)
         versions = {(row.ns, row.id): row.checkpoint["channel_versions"] for row in rows}
         absent = {(row.ns, row.id) for row in missing}
-        latest = {row.ns: row.id for row in rows if (row.ns, row.id) not in absent}
+        latest = _latest(row for row in rows if (row.ns, row.id) not in absent)
         for row in missing:
             before = versions.get((row.ns, row.parent or ""), {})
             new = {key: item for key, item in row.checkpoint["channel_versions"].items() if before.get(key) != item}
@@ -178,6 +200,7 @@ class _Importing:
             if row.id < latest.get(row.ns, ""):
                 await self._fill(Place(place), row, new)
             else:
+                self._saver.said_at = moment(row.checkpoint["ts"])
                 await self._saver.aput(place, row.checkpoint, row.metadata, new)  # type: ignore[arg-type]
 
     async def _fill(self, place: Place, row: Row, new: dict[str, Any]) -> None:
@@ -192,16 +215,31 @@ class _Importing:
             await session.record(batch)
 
 
+def _latest(rows: Iterable[Row]) -> dict[str, str]:
+    """The last of these checkpoints, oldest first, in each namespace."""
+    return {row.ns: row.id for row in rows}
+
+
 def _allowed(word: str) -> tuple[str, str]:
     """A type that may be loaded, which must be there: LangGraph would put nothing in the place of one that is not."""
-    module, _, name = word.partition(":")
+    module, mark, name = word.partition(":")
+    if not (module and mark and name):
+        before, _, last = word.replace(":", ".").strip(".").rpartition(".")
+        like = f", as in {before}:{last}" if before else ""
+        raise errors.Invalid(f"{word!r} names no type; spell it module:Type, with a colon between{like}", allow=word)
     try:
-        found = getattr(import_module(module), name, None) if module and name else None
+        found = import_module(module)
     except ImportError as error:
-        told = f"cannot import {module}: {error}; import from where that module is found, or set PYTHONPATH"
+        absent = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        told = f"there is no module {module}" if absent else f"module {module} cannot be imported: {error}"
+        told += "; import from where that module is found, or set PYTHONPATH"
         raise errors.Invalid(told, allow=word) from error
-    if not isinstance(found, type):
-        raise errors.Invalid(f"{word!r} is no type; allow one as module:Type", allow=word)
+    if not hasattr(found, name):
+        near = get_close_matches(name, [item for item in vars(found) if isinstance(vars(found)[item], type)], 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; name a type that {module} defines"
+        raise errors.Invalid(f"module {module} has no {name!r}{hint}", allow=word)
+    if not isinstance(getattr(found, name), type):
+        raise errors.Invalid(f"{module}.{name} is no type; allow types as module:Type", allow=word)
     return module, name
 
 
@@ -228,17 +266,35 @@ def _sqlite(source: str) -> sqlite3.Connection:
         if file.read(len(_HEADER)) != _HEADER:
             raise errors.Invalid(f"{source} is no SQLite file; name the file that SqliteSaver writes", source=source)
     connection = reading(path)
-    for table, columns in _SQLITE.items():
-        try:
-            found = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            raise errors.Invalid(f"cannot read {source}: {error}; restore it from a backup") from error
-        if not columns <= found:
-            connection.close()
-            lack = ", ".join(sorted(columns - found))
-            raise errors.Invalid(f"{source} is not what SqliteSaver writes: table {table} lacks {lack}", source=source)
+    try:
+        _check(connection, source)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise errors.Invalid(f"cannot read {source}: {error}; restore it from a backup") from error
+    except errors.Invalid:
+        connection.close()
+        raise
     return connection
+
+
+def _check(connection: sqlite3.Connection, source: str) -> None:
+    """Whether a file has the tables that `SqliteSaver` makes; `Invalid`, with what it is instead, if it has not."""
+
+    def columns(table: str) -> set[str]:
+        return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+    for table, wanted in _SQLITE.items():
+        found = columns(table)
+        if not found:
+            told = f"{source} is no checkpoint file of LangGraph's: it has no table {table}"
+            if columns("store") >= _STORE:
+                told += "; it is a file of SqliteStore, whose memories go into a PerdureStore by its put, not by import"
+            else:
+                told += "; name the file that SqliteSaver writes"
+            raise errors.Invalid(told, source=source)
+        if not wanted <= found:
+            lack = ", ".join(sorted(wanted - found))
+            raise errors.Invalid(f"{source} is not what SqliteSaver writes: table {table} lacks {lack}", source=source)
 
 
 class _Sqlite:

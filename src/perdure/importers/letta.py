@@ -19,10 +19,12 @@ import perdure
 from perdure import errors
 from perdure.adapters.parts.making import made
 from perdure.events import Message, Noted, Payload, ScratchpadWritten, Spoken, ToolAsked, ToolFinished, native
-from perdure.importers.report import Imported, Progress, source_of
+from perdure.importers.dating import beginning, dated, moment
+from perdure.importers.report import THERE, Imported, Progress, own_things, prefix_of, source_of
 
 BY: Final = "letta"
 WHOLE: Final = "letta_whole"
+"""Whether all of an agent is in, among the metadata of a session that was made by an import."""
 BATCH: Final = 250
 _PAD: Final = 1 << 20
 _SHORT: Final = 200
@@ -40,11 +42,12 @@ class _Agent(msgspec.Struct, frozen=True, kw_only=True):
     blocks: list[dict[str, Any]]
     tools: list[dict[str, Any]]
     digest: str
+    prefix: str = ""
 
     @property
     def session(self) -> str:
         """The name of its session: the same agent in the same state has the same."""
-        return f"letta/{self.name.replace('%', '%25').replace('/', '%2F')[:_SHORT]}/{self.digest}"
+        return f"{self.prefix}letta/{self.name.replace('%', '%25').replace('/', '%2F')[:_SHORT]}/{self.digest}"
 
 
 async def import_from(
@@ -53,10 +56,12 @@ async def import_from(
     *,
     progress: Progress | None = None,
     dry_run: bool = False,
+    prefix: str = "",
 ) -> Imported:
-    """Bring over the agents of a file, or of every `.af` file in a folder."""
+    """Bring over the agents of a file, or of every `.af` file in a folder, under names that begin with the `prefix`."""
+    prefix = prefix_of(prefix)
     report = Imported(source=source_of(source), dry_run=dry_run)
-    found = list(_agents(source, report))
+    found = [msgspec.structs.replace(agent, prefix=prefix) for agent in _agents(source, report)]
     for done, agent in enumerate(found, 1):
         await _bring(db.aio, agent, report)
         if progress is not None:
@@ -66,14 +71,16 @@ async def import_from(
 
 async def _bring(db: perdure.AsyncPerdure, agent: _Agent, report: Imported) -> None:
     session = db.named(agent.session)
+    messages = list(_messages(agent, report))
     try:
-        if (await session.info()).metadata.get(WHOLE) is True:
-            report.skip(agent.session, "it is there already")
+        whole = (await session.info()).metadata.get(WHOLE)
+        if whole is not False:
+            there = whole is True
+            report.skip(agent.session, THERE if there else own_things(), lacks=None if there else agent.session)
             return
     except errors.NotFound:
         if not report.dry_run:
             await _create(db, agent)
-    messages = list(_messages(agent, report))
     pieces = [*_notes(agent), *messages]
     if not report.dry_run:
         for number, first in enumerate(range(0, len(pieces), BATCH)):
@@ -93,12 +100,14 @@ async def _create(db: perdure.AsyncPerdure, agent: _Agent) -> None:
     config = {"system_prompt": settings.get("system"), "model": model.get("model") if type(model) is dict else None}
     tags = [tag.get("tag") if type(tag) is dict else tag for tag in _list(settings.get("tags"))]
     marks = {"letta_agent": settings.get("id"), "letta_type": settings.get("agent_type")}
+    known = {name: mark for name, mark in marks.items() if type(mark) is str}
+    times = [_when(message) for message in agent.messages]
     await made(
         db,
         agent.session,
         title=agent.name[:_SHORT],
         tags=[tag for tag in tags if type(tag) is str and len(tag) <= _SHORT],
-        metadata={name: mark for name, mark in marks.items() if type(mark) is str},
+        metadata={**known, **beginning(times), WHOLE: False},
         config={name: value for name, value in config.items() if type(value) is str},
     )
 
@@ -125,9 +134,14 @@ def _messages(agent: _Agent, report: Imported) -> Iterator[list[Payload]]:
             continue
         payloads = said(message, spoken)
         if payloads:
-            yield list(native(BY, message, payloads))
+            yield list(native(BY, message, dated(payloads, _when(message))))
         else:
             yield [Noted(by=BY, about=message["role"], data=message)]
+
+
+def _when(message: Any) -> str | None:
+    """When a message was written."""
+    return moment(message.get("created_at")) if type(message) is dict else None
 
 
 # ── messages as events ──

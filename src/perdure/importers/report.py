@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -10,6 +10,13 @@ from perdure import errors
 
 Progress = Callable[[int, int], None]
 """Called with how many sessions are done of how many."""
+THERE: Final = "it is there already"
+OWN: Final = "a session of this name is there, with things of its own"
+DAMAGED: Final = (
+    *(ValueError, TypeError, LookupError, AttributeError, ImportError, ArithmeticError),
+    *(EOFError, RecursionError, MemoryError),
+)
+"""What comes of reading data that was damaged."""
 
 
 def source_of(given: Any) -> str:
@@ -18,6 +25,24 @@ def source_of(given: Any) -> str:
     if not isinstance(found, str) or not found:
         raise errors.Invalid(f"an import reads a path or an address, given as a text, not {given!r:.80}")
     return found
+
+
+def prefix_of(given: Any) -> str:
+    """What the names of imported sessions begin with; `Invalid` if it is no text."""
+    if not isinstance(given, str):
+        raise errors.Invalid(f"a prefix is a text that names begin with, not {given!r:.80}")
+    return given
+
+
+def own_things(newer: int = 0, one: str = "item", many: str = "items") -> str:
+    """Why nothing is added to a session that went its own way, how much of the source it lacks, and the way out."""
+    left = f": {newer} newer {f'{one} was' if newer == 1 else f'{many} were'} not imported" if newer else ""
+    return f"{OWN}{left}; to have both, import under other names with --prefix TEXT (prefix= in Python)"
+
+
+def printable(text: str) -> str:
+    """A text that every report can hold: what is no UTF-8 is spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,10 +63,10 @@ class Imported(msgspec.Struct, kw_only=True):
     """The names by which the sessions are opened."""
     skipped: list[Skipped] = []
     incomplete: list[str] = []
-    """The names of those of which something could not be read, and so was not brought over."""
+    """The names of those of which something was not brought over: it could not be read, or had no place here."""
 
     def skip(self, what: str, why: str, *, lacks: str | None = None) -> None:
         """Note what is left out, and the name of the session that lacks it."""
-        self.skipped.append(Skipped(what=what, why=why))
-        if lacks is not None and lacks not in self.incomplete:
-            self.incomplete.append(lacks)
+        self.skipped.append(Skipped(what=printable(what), why=printable(why)))
+        if lacks is not None and printable(lacks) not in self.incomplete:
+            self.incomplete.append(printable(lacks))

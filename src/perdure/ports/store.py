@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId
+from perdure.core.session.naming import name_of
 from perdure.core.session.record import Record
 from perdure.core.session.structs import learn
 from perdure.core.session.write import Checkpoint
@@ -55,6 +56,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When something is to be done about the session if nothing happens before; written with the listing only."""
     cold: str | None = None
     """Where the log of an archived session lies, if not here."""
+
+    @property
+    def name(self) -> str | None:
+        """The name the session goes by, if it was made with one."""
+        return name_of(self.tenant, self.session, self.title, self.metadata)
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

@@ -255,3 +255,28 @@ def test_the_manual_has_every_command_and_every_exit_code() -> None:
     assert [name for name in commands if f"perdure {name}" not in manual] == []
     codes = [value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)]
     assert [code for code in codes if f"| {code} |" not in manual] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("list", "perdure sessions list"),
+        ("history trip --last 2", "perdure sessions history trip --last 2"),
+        ("--store x sessions list", "perdure sessions list --store x"),
+        ("--store=x list", "perdure sessions list --store=x"),
+        ("--json --store x doctor", "perdure doctor --json --store x"),
+        ("sessions --store x history trip", "perdure sessions history trip --store x"),
+        ("--store postgresql://me:secret@host/db sessions list", "perdure sessions list --store …"),
+    ],
+)
+def test_a_habit_of_other_tools_is_told_with_what_was_meant(given: str, meant: str, run: Run) -> None:
+    told = run(*given.split())
+    assert told.exit_code == exits.CALLER
+    assert f"Did you mean: {meant} (see" in told.stderr
+    assert "secret" not in told.stderr
+
+
+@pytest.mark.parametrize("given", ["--store", "--store x", "--stire x sessions list", "--store x telepathy"])
+def test_what_leads_nowhere_is_told_as_it_is(given: str, run: Run) -> None:
+    told = run(*given.split())
+    assert (told.exit_code, "Did you mean: perdure" in told.stderr) == (exits.CALLER, False)

@@ -1,14 +1,17 @@
 """`perdure import`: another store's conversations, in a line."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
+from agents import SQLiteSession
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 
 import perdure
 from perdure.edge.cli import importing
+from perdure.events import Message
 from tests.adapters.test_langgraph import Point, Somewhere, at
 from tests.edge.cli.conftest import Run, Seeded
 
@@ -93,7 +96,68 @@ def test_what_cannot_be_allowed_is_refused(run: Run, tmp_path: Path, kind: str, 
     assert (told.exit_code, allow.partition(":")[0] in told.stderr or "langgraph" in told.stderr) == (2, True)
 
 
-def points(folder: Path) -> Path:
+def spoken(path: Path, name: str, *texts: str) -> None:
+    """Add to a file of the OpenAI Agents SDK."""
+
+    async def add() -> None:
+        session = SQLiteSession(name, path)
+        await session.add_items([{"role": "user", "content": text} for text in texts])
+        session.close()
+
+    asyncio.run(add())
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_conversation_of_another_framework_by_the_name_is_told_with_the_way_out(
+    run: Run, tmp_path: Path, dry: tuple[str, ...]
+) -> None:
+    store, source = str(tmp_path / "new.db"), tmp_path / "openai.db"
+    threads = points(tmp_path / "theirs", "trip")
+    assert run("import", "langgraph", str(threads), "--store", store).exit_code == 5
+    spoken(source, "trip", "Hello")
+    told = run("import", "openai-agents", str(source), "--store", store, *dry)
+    assert (told.exit_code, "import 0 sessions with 0 items" in told.stdout.replace("imported", "import")) == (5, True)
+    assert "a session of this name is there, with things of its own" in told.stderr
+    assert "--prefix TEXT" in told.stderr
+    aside = run("import", "openai-agents", str(source), "--store", store, "--prefix", "openai-", "--json", *dry)
+    assert (aside.exit_code, json.loads(aside.stdout)["names"]) == (0, ["openai-trip"])
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_source_that_grew_is_brought_or_told_as_incomplete(run: Run, tmp_path: Path, dry: tuple[str, ...]) -> None:
+    store, source = str(tmp_path / "new.db"), tmp_path / "openai.db"
+    command = ("import", "openai-agents", str(source), "--store", store)
+    spoken(source, "trip", "One")
+    assert run(*command).exit_code == 0
+    spoken(source, "trip", "Two")
+    grown = run(*command, "--json", *dry)
+    assert (grown.exit_code, json.loads(grown.stdout)["items"]) == (0, 1)
+    run(*command)
+    with perdure.open(store) as db:
+        db.named("trip").record(Message(role="user", content="Said here"))
+    spoken(source, "trip", "Three")
+    apart = run(*command, *dry)
+    assert apart.exit_code == 5
+    assert "1 newer item was not imported" in apart.stderr
+    assert "1 session not imported whole" in apart.stderr
+
+
+def test_a_transcript_with_a_line_cut_off_is_incomplete_each_time(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "project" / "0b6f7f0e-57b4-4c6f-8f5d-2f3f0a6f5a11.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"type": "mode", "mode": "normal"}\n{"type": "us')
+    for _ in range(2):
+        told = run("import", "claude-code", str(path), "--store", str(tmp_path / "new.db"))
+        assert (told.exit_code, "still being written" in told.stderr) == (5, True)
+
+
+@pytest.mark.parametrize("kind", list(importing.KINDS))
+def test_a_source_that_is_not_there_ends_alike_for_all(run: Run, tmp_path: Path, kind: str) -> None:
+    told = run("import", kind, str(tmp_path / "nowhere"), "--store", str(tmp_path / "new.db"))
+    assert (told.exit_code, "there is no" in told.stderr) == (3, True)
+
+
+def points(folder: Path, thread: str = "points") -> Path:
     """A file of LangGraph's with a thread whose later state holds a type of the application's."""
     folder.mkdir()
     path = folder / "checkpoints.sqlite"
@@ -101,7 +165,7 @@ def points(folder: Path) -> Path:
     graph.add_node("go", lambda state: {"place": Point(1)})
     graph.add_edge(START, "go")
     with SqliteSaver.from_conn_string(str(path)) as saver:
-        graph.compile(checkpointer=saver).invoke({"place": None}, at("points"))
+        graph.compile(checkpointer=saver).invoke({"place": None}, at(thread))
     return path
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,6 +142,39 @@ def test_a_session_is_found_and_shown_by_its_name(run: Run, asked: Asked, seeded
     assert "name" in run("sessions", "show", "lisbon").stdout
     missing = run("sessions", "history", "porto")
     assert (missing.exit_code, "'porto'" in missing.stderr) == (3, True)
+
+
+def test_a_named_session_that_gets_another_title_keeps_showing_its_name(run: Run, asked: Asked, seeded: Seeded) -> None:
+    with perdure.open(seeded.path) as db:
+        session = db.create(name="lisbon")
+        session.configure(title="The Lisbon trip", metadata={"n": 5})
+        assert session.info().name == "lisbon"
+        assert [row.name for row in db.find(metadata={"n": 5}).items] == ["lisbon"]
+    assert asked("sessions", "show", "lisbon")["session"]["name"] == "lisbon"
+    assert "The Lisbon trip (lisbon)" in run("sessions", "list").stdout
+
+
+def test_an_id_that_is_not_there_is_told_with_a_command_that_is(run: Run) -> None:
+    told = run("sessions", "history", "f" * 32).stderr
+    assert "perdure sessions list shows those there are" in told
+    assert "find lists" not in told
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_the_latest_session_is_one_in_which_somebody_talks(count: int, asked: Asked, seeded: Seeded) -> None:
+    with perdure.open(seeded.path) as db:
+        latest = db.create("Talk").id
+        for number in range(count):
+            db.create(f"shelf {number}", metadata={"by": "langgraph-store"})
+            db.create(f"shared {number}", metadata={"adk_shared_by": "shop"})
+    assert asked("sessions", "show", "latest")["session"]["session"] == latest
+
+
+def test_where_nobody_talks_the_latest_is_what_was_active_last(run: Run, tmp_path: Path) -> None:
+    with perdure.open(tmp_path / "memory.db", seal=False) as db:
+        db.create("older", metadata={"by": "langgraph-store"})
+        newer = db.create("newer", metadata={"by": "langgraph-store"}).id
+    assert newer in run("sessions", "show", "latest", "--store", str(tmp_path / "memory.db")).stdout
 
 
 def test_a_beginning_that_one_id_has_names_it(asked: Asked, seeded: Seeded) -> None:

@@ -118,3 +118,98 @@ def test_tail_tells_of_erased_sessions_and_skips_their_events(run: Run, seeded: 
     shown = lines(run("sessions", "tail", "--once", "--from-start", "--json").stdout)
     assert [line["session"] for line in shown if line.get("erased")] == [seeded.open]
     assert f"{seeded.open}  erased" in run("sessions", "tail", "--once", "--from-start").stdout
+
+
+SAID = "2019-05-04T10:20:30.5Z"
+
+
+def imported(path: str, said: Any, **metadata: Any) -> str:
+    """A session that was written down long after it was said."""
+    with perdure.open(path) as db:
+        session = db.create("Imported", metadata=metadata)
+        dated = {"said_at": said}
+        session.record(
+            [
+                ev.Message(role="user", content="Pay it", metadata=dated),
+                ev.ToolAsked(call="c1", name="pay", metadata=dated),
+                ev.ToolFinished(call="c1", result="paid", metadata=dated),
+                ev.Message(role="assistant", content="Done", metadata={"said_at": "2019-05-04T10:21:00Z"}),
+            ]
+        )
+        return session.id
+
+
+def test_what_was_imported_shows_when_it_was_said(run: Run, seeded: Seeded) -> None:
+    session = imported(seeded.path, SAID)
+    assert run("sessions", "history", session).stdout.startswith("turn 1 · finished · 2019-05-04 10:20:30 ·")
+    (turn,) = lines(run("sessions", "history", session, "--json").stdout)
+    assert turn["at"] == "2019-05-04T10:20:30.500000Z"
+    assert turn["written_at"] > "2020"
+    assert [item["said_at"] for item in turn["messages"]] == [
+        "2019-05-04T10:20:30.500000Z",
+        "2019-05-04T10:21:00.000000Z",
+    ]
+    assert '"at":"2019' not in run("sessions", "history", session, "--events", "--json").stdout, "the log is as it is"
+
+
+@pytest.mark.parametrize(
+    "said", ["", "yesterday", "2019-05-04", "2019-05-04T10:20:30", "2019-13-04T10:20:30Z", 5, None, []]
+)
+def test_a_time_that_is_none_is_passed_over(said: Any, run: Run, seeded: Seeded) -> None:
+    with perdure.open(seeded.path) as db:
+        session = db.create("Imported", metadata={"began_at": said})
+        session.record(ev.Message(role="user", content="Pay it", metadata={"said_at": said}))
+    (turn,) = lines(run("sessions", "history", session.id, "--json").stdout)
+    assert turn["at"] == turn["written_at"] > "2020"
+    assert turn["messages"][0]["said_at"] is None
+    assert "began  " not in run("sessions", "show", session.id).stdout
+
+
+def test_a_card_says_when_an_imported_conversation_began(run: Run, seeded: Seeded) -> None:
+    session = imported(seeded.path, SAID, began_at=SAID)
+    shown = run("sessions", "show", session).stdout
+    assert "began    2019-05-04 10:20:30 UTC" in shown
+
+
+def left_open(path: str) -> str:
+    """A session in which a call was answered by those who came later, in place of its tool."""
+    with perdure.open(path) as db:
+        session = db.create("Paused")
+        session.record(
+            [ev.Message(role="user", content="Pay it"), ev.ToolAsked(call="c1", name="pay", arguments={"n": 1})]
+        )
+        session.record([ev.Message(role="user", content="Never mind"), ev.Message(role="assistant", content="Fine.")])
+        session.record([ev.ToolFinished(call="c1", error="interrupted: it went on")])
+        session.record([ev.Message(role="user", content="Bye"), ev.Message(role="assistant", content="Bye.")])
+        return session.id
+
+
+def test_a_result_that_came_late_is_shown_beside_its_call(run: Run, seeded: Seeded) -> None:
+    session = left_open(seeded.path)
+    shown = run("sessions", "history", session).stdout
+    assert "pay(n=1) → error: interrupted: it went on" in shown
+    assert [word in shown for word in ("no result", "aside", "tool_use_id")] == [False] * 3
+    turns = lines(run("sessions", "history", session, "--json").stdout)
+    assert [turn["turn"] for turn in turns] == [1, 2, 3]
+    assert [(call["done"], call["error"]) for call in turns[0]["calls"]] == [(True, "interrupted: it went on")]
+
+
+def test_a_late_result_whose_call_is_not_shown_is_told_in_words(run: Run, seeded: Seeded) -> None:
+    session = left_open(seeded.path)
+    (first, *_) = lines(run("sessions", "history", session, "--json").stdout)
+    shown = run("sessions", "history", session, "--after", str(first["last"])).stdout
+    assert "  tool       result of c1: interrupted: it went on" in shown
+    assert "tool_use_id" not in shown
+
+
+def test_a_call_whose_id_is_used_again_keeps_its_own_result(run: Run, seeded: Seeded) -> None:
+    with perdure.open(seeded.path) as db:
+        session = db.create("Twice")
+        session.record([ev.Message(role="user", content="one"), ev.ToolAsked(call="c1", name="pay")])
+        again = [ev.ToolAsked(call="c1", name="pay"), ev.ToolFinished(call="c1", result="paid")]
+        session.record([ev.Message(role="user", content="two"), *again])
+        session.record([ev.Message(role="assistant", content="Done.")])
+        session.record([ev.ToolFinished(call="c1", result="late")])
+    turns = lines(run("sessions", "history", session.id, "--json").stdout)
+    assert [[call["result"] for call in turn["calls"]] for turn in turns] == [[None], ["paid"], []]
+    assert turns[2]["messages"][0]["content"][0]["content"] == "late"

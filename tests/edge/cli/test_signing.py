@@ -59,6 +59,21 @@ def test_an_older_copy_is_told_by_every_command_until_it_is_accepted(run: Callab
     assert heads(run("doctor"))["status"] == "ok"
 
 
+@pytest.mark.parametrize("signing", [("keys", "sign"), ("sweep",)])
+def test_the_doctor_advises_to_sign_where_nothing_ever_was(
+    signing: tuple[str, ...], run: Callable[..., Told], tmp_path: Path
+) -> None:
+    with perdure.open(tmp_path / "agent.db") as db:
+        assert heads(run("doctor"))["status"] == "ok", "there is nothing to sign yet"
+        db.create("unsigned")
+    code, said = run("doctor")
+    found = heads((code, said))
+    assert (code, found["status"]) == (0, "warn")
+    assert [word in found["advice"] for word in ("perdure keys sign", "perdure sweep", "backup")] == [True] * 3
+    assert run(*signing)[0] == 0
+    assert heads(run("doctor"))["status"] == "ok"
+
+
 def test_a_store_in_the_clear_has_nothing_to_sign_with_and_says_so(run: Callable[..., Told], tmp_path: Path) -> None:
     with perdure.open(tmp_path / "clear.db", seal=False) as db:
         db.create("clear")

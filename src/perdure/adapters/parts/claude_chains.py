@@ -19,6 +19,7 @@ from perdure.events import Event, Item, Message, Noted, Payload, Spoken, ToolAsk
 Found: TypeAlias = tuple[int, Any, Item | None]
 """The version at which something begins, how it is kept, and the item it is; None for a note."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_THOUGHTS: Final = ("thinking", "redacted_thinking")
 
 
 def stand_in(event: str) -> str:
@@ -258,15 +259,18 @@ def _result(call: str, told: str, *, failed: bool) -> Entry:
 
 
 def _blocks(content: Any) -> list[Entry]:
-    """Content as blocks that the model takes: texts and images; anything else as text."""
+    """Content as blocks that the model takes: texts and images; anything else as text. Thoughts of other models are
+    left out: it takes none but those it signed.
+    """
     if type(content) is not list:
         return [{"type": "text", "text": text}] if (text := said_in(content)) else []
+    said = [block for block in content if type(block) is not dict or block.get("type") not in _THOUGHTS]
     known = [
         block
-        for block in content
+        for block in said
         if type(block) is dict and (block.get("type") == "image" or (block.get("type") == "text" and block.get("text")))
     ]
-    return known or ([{"type": "text", "text": text}] if (text := said_in(content)) else [])
+    return known or ([{"type": "text", "text": text}] if (text := said_in(said)) else [])
 
 
 def _call_id(call: str) -> str:

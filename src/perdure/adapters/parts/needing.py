@@ -1,5 +1,6 @@
 """What an adapter needs: its framework, which an extra brings, and an open store. Both are asked for in plain words."""
 
+from collections.abc import Awaitable
 from types import TracebackType
 from typing import Any, Final
 
@@ -26,11 +27,36 @@ class Extra:
         raise type(error)(told, name=error.name, path=error.path) from error
 
 
-def store_of(db: Any, what: str) -> AsyncPerdure:
-    """The store that an adapter was handed, for async code; `Invalid`, with what to hand over, if it is none."""
-    found = getattr(db, "aio", None)
-    if isinstance(found, AsyncPerdure):
+def store_of(db: Any, what: str, name: Any = "") -> AsyncPerdure:
+    """The store that an adapter was handed, for async code; `Invalid`, with what to hand over, if it is none. A `name`
+    that is handed over before it may be in its place.
+    """
+    found = _opened(db)
+    if _opened(name) is not None:
+        if found is not None:
+            raise errors.Invalid(f"{what}: the session_id is a text, not a store: {what}('trip', db)", what=what)
+        raise errors.Invalid(f"the arguments are the wrong way round: {what}({_spelled(db)}, db)", what=what)
+    if found is not None:
         return found
-    path = repr(str(db)) if isinstance(db, str) or hasattr(db, "__fspath__") else '"agent.db"'
-    given = path if path != '"agent.db"' else type(db).__name__
-    raise errors.Invalid(f"{what} takes an open store, not {given}; open it first: perdure.open({path})", what=what)
+    before = f"{name!r}, " if name else ""
+    if isinstance(db, Awaitable):
+        told = f"{what} takes an open store; an await is missing: {what}({before}await perdure.aopen(…))"
+        raise errors.Invalid(f"{told}, or async with perdure.aopen(…) as db", what=what)
+    path = _path(db)
+    given = type(db).__name__ if path is None else repr(path)
+    wanted = '"agent.db"' if path is None else repr(path)
+    raise errors.Invalid(f"{what} takes an open store, not {given}; open it first: perdure.open({wanted})", what=what)
+
+
+def _opened(db: Any) -> AsyncPerdure | None:
+    found = getattr(db, "aio", None)
+    return found if isinstance(found, AsyncPerdure) else None
+
+
+def _path(db: Any) -> str | None:
+    return str(db) if isinstance(db, str) or hasattr(db, "__fspath__") else None
+
+
+def _spelled(name: Any) -> str:
+    """A name as one would write it; whatever is none stands for one."""
+    return repr(name) if isinstance(name, str) else "'trip'"

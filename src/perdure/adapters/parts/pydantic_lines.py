@@ -226,6 +226,8 @@ class Trail:
     def __init__(self, reading: Reading, want: str | int | None, limit: int | None = None) -> None:
         self.found: list[Unit] = []
         self.begun = False
+        self.exhausted = False
+        """Whether the whole log was read."""
         self.reading = reading
         self._broken = False
         self._want = want
@@ -250,12 +252,25 @@ class Trail:
         if any(place < self._limit for place in self._again.values()):
             return False
         enough = self.found[-1].turn != self.found[self._limit - 1].turn or len(self.found) > self._limit + NEAR
-        return enough or not self.unnamed()
+        return enough or not any(self._uncalled())
 
-    def unnamed(self) -> set[str]:
-        """The calls that have results here, and whose tools are not known yet."""
-        calls = {call for unit in self.found if unit.text is None for call in messages.results(unit.payloads)}
-        return calls - self.reading.names.keys()
+    def uncalled(self) -> list[set[str]]:
+        """The calls in each entry that have a result there and are not made before it, oldest entry first. Where only
+        the end of a line was read, a call may lie before it, unless its turn was read from its beginning.
+        """
+        whole = self.exhausted or self._want is None
+        sure = (whole or unit.turn != self.found[-1].turn for unit in reversed(self.found))
+        return [calls if known else set() for calls, known in zip(self._uncalled(), sure, strict=True)]
+
+    def _uncalled(self) -> list[set[str]]:
+        waiting: set[str] = set()
+        found: list[set[str]] = []
+        for unit in reversed(self.found):
+            step = _step(unit)
+            waiting.update(step.asked)
+            found.append(set() if unit.text is not None else set(step.answered) - waiting)
+            waiting.difference_update(step.answered)
+        return found
 
     def left_open(self) -> list[set[str]]:
         """The calls in each entry that lack a result, oldest entry first; what is now shown after them counts."""

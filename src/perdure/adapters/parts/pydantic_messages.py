@@ -184,6 +184,12 @@ def answers(payload: Spoken) -> bool:
     return isinstance(payload, ToolAsked) or (isinstance(payload, Message) and payload.role == "assistant")
 
 
+def begins(payloads: Iterable[Spoken]) -> bool:
+    """Whether a turn begins with it: somebody speaks to the agent, before anything else is said or done."""
+    roles = (payload.role if isinstance(payload, Message) else "" for payload in payloads)
+    return next((role for role in roles if role != "system"), "user") == "user"
+
+
 def results(payloads: Iterable[Spoken]) -> set[str]:
     """The calls whose results these are: a result names its call, a message of Pydantic AI also the tool."""
     found = {payload.call for payload in payloads if isinstance(payload, ToolFinished)}
@@ -205,6 +211,30 @@ def heard(payloads: Sequence[Spoken], at: int, names: Mapping[str, str]) -> Mode
         return ModelResponse(parts=spoken, timestamp=when)
     parts = [part for payload in payloads for part in _request(payload, when, names)]
     return ModelRequest(parts=parts, timestamp=when)
+
+
+def results_in_words(payloads: Sequence[Spoken], calls: Collection[str]) -> Sequence[Spoken]:
+    """What was said, with the results of these calls told in words: a model refuses a result to nothing."""
+    return [_retold(payload, calls) for payload in payloads] if calls else payloads
+
+
+def _retold(payload: Spoken, calls: Collection[str]) -> Spoken:
+    if isinstance(payload, ToolFinished) and payload.call in calls:
+        result = payload.result if payload.error is None else payload.error
+        return Message(role="user", content=_result(result))
+    if isinstance(payload, Message) and isinstance(payload.content, list):
+        return Message(role=payload.role, content=[_reworded(block, calls) for block in payload.content])
+    return payload
+
+
+def _reworded(block: Any, calls: Collection[str]) -> Any:
+    if isinstance(block, dict) and block.get("type") == "tool_result" and str(block.get("tool_use_id")) in calls:
+        return {"type": "text", "text": _result(block.get("content"))}
+    return block
+
+
+def _result(content: Any) -> str:
+    return f"(result of a tool) {_said(all_text(content))}"
 
 
 def in_words(message: ModelMessage, calls: Collection[str]) -> ModelMessage:

@@ -40,7 +40,8 @@ class Lines:
             for unit in units:
                 trail.take(unit)
             if trail.ended:
-                break
+                return trail
+        trail.exhausted = True
         return trail
 
     async def newest(self, session: AsyncSession, *, marked: bool) -> Trail:
@@ -104,14 +105,15 @@ class Lines:
 
     def _entries(self, session: AsyncSession, trail: Trail, limit: int | None) -> list[ConversationEntry]:
         """What was found, as entries in their order, each linked to the one before it."""
-        line = list(zip(reversed(trail.found), trail.left_open(), strict=True))
+        line = list(zip(reversed(trail.found), trail.left_open(), trail.uncalled(), strict=True))
         kept = line if limit is None else line[-limit:]
         before = line[-len(kept) - 1][0].id if len(line) > len(kept) else None
-        own = iter(messages.as_messages(unit.text for unit, _ in kept if unit.text is not None))
+        own = iter(messages.as_messages(unit.text for unit, _, _ in kept if unit.text is not None))
         entries: list[ConversationEntry] = []
-        for unit, lacking in kept:
+        for unit, lacking, uncalled in kept:
             spoken = next(own) if unit.text is not None else None
-            told = spoken or messages.heard(unit.payloads, unit.at, trail.reading.names)
+            payloads = messages.results_in_words(unit.payloads, uncalled)
+            told = spoken or messages.heard(payloads, unit.at, trail.reading.names)
             parent = None if before is None else self.place(before, session)
             message = messages.in_words(told, lacking)
             entries.append(ConversationEntry(id=self.place(unit.id, session), parent_id=parent, message=message))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite, log, sqrt
 from operator import mul
-from typing import Final
+from typing import Any, Final
 from unicodedata import normalize
 
 import msgspec
@@ -66,9 +66,19 @@ def _score(item: Document, weights: Mapping[str, float], usual: float) -> float:
     return score
 
 
-def packed(vector: Iterable[float], dims: int) -> bytes:
-    """The direction of a vector as it is kept, or `Invalid` when it has not so many dimensions."""
-    numbers = [float(number) for number in vector]
+def listed(value: Any) -> bool:
+    """Whether it is a list, or what is counted and read like one; a text is not."""
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
+
+
+def packed(vector: Any, dims: int) -> bytes:
+    """The direction of a vector as it is kept, or `Invalid` when it is none or has not so many dimensions."""
+    try:
+        numbers = [float(number) for number in vector] if listed(vector) else None
+    except (TypeError, ValueError, OverflowError):
+        numbers = None
+    if numbers is None:
+        raise errors.Invalid(f"the embedder gave {vector!r:.80} for a vector; it must give a list of numbers")
     if len(numbers) != dims:
         raise errors.Invalid(
             f"the embedder gave a vector of {len(numbers)} dimensions; set dims to that, or embed with another model",

@@ -6,7 +6,7 @@ but its place. So a log is tidied by stating what stands in its old part again a
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from threading import Lock
 from typing import Any, Final
 
@@ -63,6 +63,10 @@ class Kept(msgspec.Struct, kw_only=True):
         later = now + self.ttl
         return later if later - self.expires > min(SECOND, self.ttl // 100) else None
 
+    def same(self, updated: int, ttl: int | None) -> bool:
+        """Whether it is still the item that was put then, to live so long; stating it again does not change that."""
+        return self.updated == updated and self.ttl == ttl
+
     def note(self) -> Noted:
         """What states it in the log."""
         data: dict[str, Any] = {
@@ -85,9 +89,14 @@ def deleted(keys: Iterable[str]) -> Noted:
     return Noted(by=BY, about=DELETE, data={"keys": list(keys)})
 
 
-def touched(expires: Mapping[str, int]) -> Noted:
-    """What lets items live longer."""
-    return Noted(by=BY, about=TOUCH, data={"expires": [[key, at] for key, at in expires.items()]})
+def touched(items: Iterable[Kept]) -> Noted:
+    """What lets items live longer, and which ones: an item that is put anew meanwhile lives as it was put."""
+    found = list(items)
+    data = {
+        "expires": [[kept.key, kept.expires] for kept in found],
+        "put": [[kept.updated, kept.ttl] for kept in found],
+    }
+    return Noted(by=BY, about=TOUCH, data=data)
 
 
 def tidied(upto: int) -> Noted:
@@ -109,6 +118,15 @@ def admit_item(key: str, value: Mapping[str, Any]) -> None:
         _plain.dump(document)
     except (errors.TooLarge, errors.TooDeep):  # for a document; a note takes more
         _admit_large(document)
+
+
+def paths(fields: Any) -> list[str]:
+    """The paths to search in, or `Invalid`; the whole item where none are given."""
+    if fields is None:
+        return ["$"]
+    if not isinstance(fields, list | tuple) or not all(isinstance(path, str) for path in fields):
+        raise errors.Invalid("name the fields to index as a list of paths, like ['text', 'notes[*].title']")
+    return list(fields)
 
 
 def _admit_large(value: dict[str, Any]) -> None:
@@ -179,13 +197,19 @@ class Shelf:
                     self._drop(key)
             case "touch":
                 self._bury(version, weight)
-                for key, expires in data["expires"]:
-                    if key in self._items:
-                        self._items[key] = msgspec.structs.replace(self._items[key], expires=expires)
+                for (key, expires), put in zip_longest(data["expires"], data.get("put", ())):
+                    self._prolong(key, expires, put)
             case "tidied":
                 self.tidied = data["upto"]
                 self._gone = [(place, size) for place, size in self._gone if place > self.tidied]
                 self.dead = sum(size for _, size in self._gone)
+
+    def _prolong(self, key: str, expires: int, put: Sequence[Any] | None) -> None:
+        """Let an item live longer, never shorter, if it is the one that was meant; in old logs nobody said which."""
+        kept = self._items.get(key)
+        if kept is None or kept.expires is None or not (put is None or kept.same(*put)):
+            return
+        self._items[key] = msgspec.structs.replace(kept, expires=max(kept.expires, expires))
 
     def _drop(self, key: str) -> None:
         gone = self._items.pop(key, None)
@@ -256,9 +280,9 @@ def passes(value: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
     return all(_fits(_at(value, name), wanted) for name, wanted in conditions.items())
 
 
-def _at(value: Mapping[str, Any], name: str) -> Any:
-    """The field of that name; `a.b` is also the field b of the field a."""
-    if name in value or "." not in name:
+def _at(value: Mapping[str, Any], name: Any) -> Any:
+    """The field of that name; `a.b` is also the field b of the field a. Nothing is called by what is no text."""
+    if not isinstance(name, str) or name in value or "." not in name:
         return value.get(name)
     found: Any = value
     for part in name.split("."):
@@ -269,7 +293,7 @@ def _at(value: Mapping[str, Any], name: str) -> Any:
 def _fits(found: Any, wanted: Any) -> bool:
     match wanted:
         case dict():
-            if any(name.startswith("$") for name in wanted):
+            if any(isinstance(name, str) and name.startswith("$") for name in wanted):
                 return all(_compares(found, operator, bound) for operator, bound in wanted.items())
             return isinstance(found, dict) and all(_fits(found.get(name), part) for name, part in wanted.items())
         case list() | tuple():

@@ -9,6 +9,8 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, Final
 
+import msgspec
+
 from perdure import AsyncPerdure, AsyncSession, errors
 from perdure.adapters.parts import shelves
 from perdure.adapters.parts.following import Following
@@ -27,6 +29,35 @@ ATTEMPTS: Final = 10
 PAGE: Final = 1000
 MAX_NAME: Final = 500
 _NEVER: Final = dict.fromkeys(("idle", "absolute", "max_active", "grace", "expiry"), 0)
+
+
+class Changes(msgspec.Struct):
+    """What a batch changes in one namespace: items put, None for those deleted, and those that live longer."""
+
+    written: dict[str, Kept | None] = {}
+    touched: dict[str, Kept] = {}
+
+    def put(self, key: str, kept: Kept | None) -> None:
+        """The last operation on a key counts, and its place."""
+        self.written.pop(key, None)
+        self.written[key] = kept
+
+    def notes(self, lookup: Lookup) -> list[Noted]:
+        """What is to be written, given the items that are there."""
+        gone = [key for key, kept in self.written.items() if kept is None and lookup(key) is not None]
+        later = [kept for kept in self.touched.values() if self._stands(kept, lookup(kept.key))]
+        notes = [shelves.touched(later)] if later else []
+        notes += [shelves.deleted(gone)] if gone else []
+        for key, kept in self.written.items():
+            if kept is not None:
+                before = lookup(key)
+                first = kept.created if before is None or before.expired(kept.updated) else before.created
+                notes.append(msgspec.structs.replace(kept, created=first).note())
+        return notes
+
+    def _stands(self, read: Kept, now: Kept | None) -> bool:
+        """Whether the item that was read is there still, and will be."""
+        return read.key not in self.written and now is not None and now.same(read.updated, read.ttl)
 
 
 class Shelving:

@@ -54,8 +54,8 @@ class Retract(Command, frozen=True, kw_only=True, omit_defaults=True):
 class Record(Command, frozen=True, kw_only=True, omit_defaults=True):
     """Write what something else carried on, with turns opened and closed around it; `more` of the turn follows. Title
     and metadata change along with it if they are given. It stands in place of what was said from version `replacing`
-    on; `calls` are those asked there. What is `retracted` leaves the conversation with it. `vars` are top-level fields of
-    the application's document that change with it.
+    on; `calls` are those asked there. What is `retracted` leaves the conversation with it. `vars` are top-level fields
+    of the application's document that change with it.
     """
 
     drafts: tuple[Draft, ...]

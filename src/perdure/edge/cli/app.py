@@ -48,6 +48,13 @@ class Root(LazyGroup):
             )
         )
 
+    def meant(self, ctx: click.Context, words: list[str]) -> list[str] | None:
+        """As for any group; the commands of `sessions` are often named without it."""
+        from perdure.edge.cli.sessions import COMMANDS as OF_SESSIONS
+
+        found = super().meant(ctx, words)
+        return ["perdure", "sessions", *words] if found is None and words and words[0] in OF_SESSIONS else found
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a broken pipe passes click by."""
         try:

@@ -7,7 +7,10 @@ from rich.text import Text
 
 from perdure.edge.cli import output
 from perdure.edge.cli.documents import spell
-from perdure.edge.cli.text import counted, dollars, one_line, size
+from perdure.edge.cli.text import counted, day_and_time, dollars, micros, one_line, size
+
+BEGAN_AT = "began_at"
+"""In the metadata of a session that was imported: when its conversation began."""
 
 
 def show_card(document: dict[str, Any]) -> None:
@@ -46,7 +49,9 @@ def _life(row: dict[str, Any], state: dict[str, Any]) -> list[tuple[str, str | T
     said += counted(turns.get("tools", 0), "tool result")
     if turns.get("interrupted"):
         said += f", {turns['interrupted']} interrupted"
+    began = micros(row["metadata"].get(BEGAN_AT))
     found: list[tuple[str, str | Text]] = [
+        *([] if began is None else [("began", f"{day_and_time(began)} UTC")]),
         ("created", _time(row["created_at"])),
         ("active", _time(row["active_at"])),
         ("version", f"{row['version']}"),

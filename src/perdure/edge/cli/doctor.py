@@ -155,6 +155,7 @@ def _store(path: str) -> Iterator[Finding]:
     try:
         with perdure.open(path, read_only=True, **keys_given()) as db:
             facts, waiting, heads = db.inspect(), db.count(open_turn=True), db.check_heads()
+            sessions = db.count()
     except PerdureError as error:
         yield Finding("fail", "store", as_options(error.message), "nothing was changed")
         return
@@ -166,7 +167,7 @@ def _store(path: str) -> Iterator[Finding]:
         f"{counted(facts['records'], 'record')}, {size(facts['bytes'])}",
     )
     yield from _served(facts) if is_address(path) else _condition(facts)
-    yield _heads(heads)
+    yield _heads(heads, sessions)
     if waiting:
         advice = "if no process is at work on them, close them with perdure sessions recover"
         yield Finding("warn", "open turns", counted(waiting, "session"), advice)
@@ -174,12 +175,18 @@ def _store(path: str) -> Iterator[Finding]:
         yield Finding("ok", "open turns", "none")
 
 
-def _heads(found: "HeadsReport") -> Finding:
+def _heads(found: "HeadsReport", sessions: int) -> Finding:
     """What was signed apart from the store, against what the store says."""
     if not found.sealed:
         return Finding(
             "ok", "signed heads", "none, since the store is not sealed: a tail that is cut off does not show"
         )
+    if not found.amiss and sessions and not found.signed:
+        advice = (
+            "sign with perdure keys sign, and let perdure sweep --every 60 or regular backups go on signing; "
+            "a tail that is cut off before does not show"
+        )
+        return Finding("warn", "signed heads", f"{counted(sessions, 'session')}, none ever signed", advice)
     if not found.amiss:
         return Finding("ok", "signed heads", f"{counted(found.signed, 'session')}, as far as was signed")
     first = found.amiss[0]

@@ -13,10 +13,9 @@ import click
 from perdure.core.session import codec
 from perdure.core.session.diff import Patch, to_document
 from perdure.core.session.event import Event
-from perdure.core.session.ids import named
-from perdure.core.session.transcript import Turn
 from perdure.core.session.turns import Message
 from perdure.core.session.values import Limits, path_text
+from perdure.edge.cli.telling import Told, said_at
 from perdure.edge.cli.text import moment
 from perdure.ports.store import Change, Row
 
@@ -70,19 +69,11 @@ def _time(micros: int | None) -> str | None:
     return None if micros is None else moment(micros)
 
 
-def name_of(item: Row) -> str | None:
-    """The name a session goes by, if it was kept: what its metadata or title say must lead to this session."""
-    for name in (item.metadata.get("name"), item.title):
-        if type(name) is str and name and named(item.tenant, name) == item.session:
-            return None if name.replace("-", "").lower() == item.session.replace("-", "") else name
-    return None
-
-
 def row(item: Row) -> dict[str, Any]:
     """A session as lists show it."""
     return {
         "session": str(item.session),
-        "name": name_of(item),
+        "name": item.name,
         "title": item.title,
         "owner": item.owner,
         "phase": item.phase,
@@ -123,17 +114,19 @@ def event(item: Event) -> dict[str, Any]:
     }
 
 
-def turn(item: Turn) -> dict[str, Any]:
+def turn(item: Told) -> dict[str, Any]:
     """One turn as people read it."""
     return {
-        "turn": item.number,
-        "status": item.status,
+        "turn": item.turn.number,
+        "status": item.turn.status,
         "at": _time(item.at),
-        "first": item.first,
-        "last": item.last,
+        "written_at": _time(item.turn.at),
+        "first": item.turn.first,
+        "last": item.turn.last,
         "messages": [
             {
                 "version": each.version,
+                "said_at": _time(said_at(each)),
                 "role": each.data.role,
                 "name": each.data.name,
                 "content": each.data.content,

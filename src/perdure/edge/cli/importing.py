@@ -19,7 +19,7 @@ from perdure.waiting import drive
 KINDS: Final = {
     "langgraph": ("langgraph", "langgraph", "a SQLite file or postgresql:// address of LangGraph's checkpointers"),
     "google-adk": ("google_adk", "google-adk", "a database of Google ADK's session services"),
-    "openai-agents": ("openai_agents", "openai-agents", "a SQLite file of the OpenAI Agents SDK"),
+    "openai-agents": ("openai_agents", "", "a SQLite file of the OpenAI Agents SDK"),
     "claude-code": ("claude_code", "claude-agent", "a .jsonl transcript, a project's folder, or ~/.claude/projects"),
     "letta": ("letta", "", "a Letta agent file (.af), or a folder of them"),
 }
@@ -47,17 +47,21 @@ class Kind(click.Choice[str]):
 @click.option(
     "--allow", multiple=True, metavar="MODULE:TYPE", help="With langgraph: load state of this type of yours, too."
 )
-def import_from(kind: str, source: str, store: str, as_json: bool, dry_run: bool, allow: tuple[str, ...]) -> None:
-    """Bring conversations over from a framework's own store. The source is only read; what is there already stays.
+@click.option("--prefix", default="", metavar="TEXT", help="Let the names of what is imported begin with this.")
+def import_from(
+    kind: str, source: str, store: str, as_json: bool, dry_run: bool, allow: tuple[str, ...], prefix: str
+) -> None:
+    """Bring conversations over from a framework's own store. The source is only read; what is there already stays, and
+    gains what is new in the source.
 
-    Ends with 5 if something of a session could not be read.
+    Ends with 5 if something could not be read, or not be added to a session that went its own way.
     """
     from perdure.edge.cli import output
 
     importer, more = _importer(kind), _allowing(kind, allow)
     nowhere = dry_run and not is_address(store) and not os.path.exists(store)
     with bringing(":memory:" if nowhere else store) as db, output.progress("importing") as progress:
-        report = drive(importer.import_from(db, source, progress=progress, dry_run=dry_run, **more))
+        report = drive(importer.import_from(db, source, progress=progress, dry_run=dry_run, prefix=prefix, **more))
     if as_json:
         documents.emit(msgspec.to_builtins(report))
     else:

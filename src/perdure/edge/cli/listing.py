@@ -97,8 +97,7 @@ def _show_rows(rows: list[Row], cursor: str | None) -> None:
 
 def _title(row: Row) -> str:
     """The title, and the name if that is another."""
-    name = documents.name_of(row)
-    return row.title if name in (None, row.title) else f"{row.title} ({name})"
+    return row.title if row.name in (None, row.title) else f"{row.title} ({row.name})"
 
 
 @click.command()

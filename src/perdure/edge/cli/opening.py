@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 COLD: Final = "PERDURE_COLD"
 LATEST: Final = "latest"
 _PAGE: Final = 1000
+_FEW: Final = 20
+_MEMORY: Final = ("by", "langgraph-store")
+_STATE: Final = "adk_shared_by"
+"""The metadata of sessions in which nobody talks: the memory that LangGraph keeps, the state that ADK shares."""
 _SHOWN: Final = 10
 _WHOLE: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _BEGINNING: Final = re.compile(r"[0-9a-f-]+")
@@ -116,10 +120,7 @@ def session_of(db: "Perdure", name: str) -> "Session":
     """
     wanted = name.strip().lower()
     if wanted == LATEST:
-        newest = db.find(limit=1, order="active").items
-        if not newest:
-            raise NotFound("the store holds no sessions yet")
-        return db.session(newest[0].session)
+        return db.session(_latest(db))
     if _WHOLE.fullmatch(wanted):
         return db.session(wanted)
     found = _called(db, name)
@@ -133,6 +134,21 @@ def session_of(db: "Perdure", name: str) -> "Session":
         shown = ", ".join(fitting[:_SHOWN]) + (" …" if len(fitting) > _SHOWN else "")
         raise Invalid(f"{wanted} fits {len(fitting)} sessions: {shown}; give more of the id", candidates=fitting)
     return db.session(fitting[0])
+
+
+def _latest(db: "Perdure") -> str:
+    """The conversation that was active last; where there is none, whatever was."""
+    page = db.find(limit=_FEW, order="active")
+    if not page.items:
+        raise NotFound("the store holds no sessions yet")
+    newest = page.items[0].session
+    while True:
+        for row in page.items:
+            if row.metadata.get(_MEMORY[0]) != _MEMORY[1] and _STATE not in row.metadata:
+                return row.session
+        if page.cursor is None:
+            return newest
+        page = db.find(limit=_PAGE, order="active", cursor=page.cursor)
 
 
 def _called(db: "Perdure", name: str) -> "Session | None":

@@ -8,6 +8,7 @@ import click
 from perdure.edge.cli import documents
 from perdure.edge.cli.opening import opened, session_of
 from perdure.edge.cli.options import json_option, store_option
+from perdure.edge.cli.telling import told
 
 if TYPE_CHECKING:
     from perdure import Perdure
@@ -51,16 +52,17 @@ def show_events(events: "Iterable[Event]", as_json: bool, *, several: bool = Fal
 
 
 def _show_turns(turns: "list[Turn]", as_json: bool) -> None:
+    found = told(turns)
     if as_json:
-        for turn in turns:
+        for turn in found:
             documents.emit_line(documents.turn(turn))
         return
     from perdure.edge.cli import output, transcript
 
     console = output.screen()
-    for turn in turns:
+    for turn in found:
         transcript.show_turn(console, turn)
-    if not turns:
+    if not found:
         console.print("nothing was said yet")
 
 

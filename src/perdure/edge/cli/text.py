@@ -6,7 +6,7 @@ Markup of rich is never read at all: every console here has it off.
 
 import re
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
@@ -22,6 +22,7 @@ _PARAMETERS: Final = {
     "vault=": "--vault",
     "cold=": "--cold",
     "overwrite=True": "--overwrite",
+    "find lists those there are": "perdure sessions list shows those there are",
 }
 """What the library's messages say, and what it is called here."""
 _PARAMETER: Final = re.compile(rf"(?<![^ (])(?:{'|'.join(map(re.escape, _PARAMETERS))})(?![^ ,;:.)])")
@@ -68,6 +69,17 @@ def moment(micros: int) -> str:
         .isoformat(timespec="microseconds")
         .replace("+00:00", "Z")
     )
+
+
+def micros(spelled: Any) -> int | None:
+    """The time that an ISO 8601 text in UTC spells, `2026-01-31T12:00:00Z`; None for whatever is none."""
+    if type(spelled) is not str or not spelled.endswith("Z"):
+        return None
+    try:
+        whole = datetime.fromisoformat(spelled) - datetime(1970, 1, 1, tzinfo=UTC)
+    except ValueError:
+        return None
+    return (whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds
 
 
 def day_and_time(micros: int) -> str:

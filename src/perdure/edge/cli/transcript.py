@@ -6,11 +6,12 @@ from rich.console import Console
 from rich.text import Text
 
 from perdure.core.session.event import Event
-from perdure.core.session.transcript import ToolCall, Turn
+from perdure.core.session.transcript import ToolCall
 from perdure.core.session.turns import Message, ToolAsked, TurnFinished, TurnInterrupted, TurnStarted
 from perdure.core.session.turns import said as said_in
 from perdure.edge.cli import output
 from perdure.edge.cli.documents import spell
+from perdure.edge.cli.telling import Told
 from perdure.edge.cli.text import clean, day_and_time, one_line
 
 REDACTED = "[redacted]"
@@ -18,13 +19,14 @@ _LINE = 120
 _STATUS_STYLES = {"finished": "dim", "open": "yellow", "interrupted": "red", "rolled_back": "dim", "aside": "dim"}
 
 
-def show_turn(console: Console, turn: Turn) -> None:
+def show_turn(console: Console, item: Told) -> None:
     """One turn: who said what, each tool call with its result, how it ended."""
+    turn = item.turn
     name = turn.status if turn.number is None else f"turn {turn.number} · {turn.status}"
-    head = f"{name} · {day_and_time(turn.at)} · versions {turn.first}–{turn.last}"
+    head = f"{name} · {day_and_time(item.at)} · versions {turn.first}–{turn.last}"
     console.print(Text(head, style=_STATUS_STYLES.get(turn.status, "")))
-    calls = {call.call: call for call in turn.calls}
-    for event in turn.events:
+    calls = {call.call: call for call in item.calls}
+    for event in item.events:
         _show_part(console, event, calls)
     console.print()
 
@@ -57,12 +59,17 @@ def content_text(content: Any) -> str:
     """What was said, as text: plain, or the text blocks with the rest as JSON."""
     if isinstance(content, str):
         return content
-    if isinstance(content, list):
-        return "\n".join(
-            block["text"] if isinstance(block, dict) and isinstance(block.get("text"), str) else spell(block)
-            for block in content
-        )
-    return spell(content)
+    return "\n".join(map(_block_text, content)) if isinstance(content, list) else spell(content)
+
+
+def _block_text(block: Any) -> str:
+    match block:
+        case {"text": str(text)}:
+            return text
+        case {"type": "tool_result", "tool_use_id": str(call), "content": result}:  # its call is not shown here
+            return f"result of {call}: {result_text(result)}"
+        case _:
+            return spell(block)
 
 
 def result_text(result: Any) -> str:
