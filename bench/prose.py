@@ -57,9 +57,9 @@ interface and compared.
 - *ADK*: the runner's `append_event`, one at a time, on one session, and on {sessions} sessions at once with a turn
   each; where the store gives up since others write, the event is handed in again, and that is counted. All sessions of
   one user are listed, each with a state of two fields and without events; theirs are made in memory and copied to the
-  file. ADK's interface has no pages: the first page by our `list_page` is compared with their whole list. An append is
-  a commit that another thread makes; a bare one of that kind, measured apart, takes about a tenth of one of theirs, so
-  one session alone cannot be ten times as fast however little is done besides.
+  file. ADK's interface has no pages: the first page by our `list_page` is compared with their whole list. For one
+  session alone a bare insert is listed too that another thread commits while the loop waits: no store that leaves its
+  loop free appends faster than that.
 - *OpenAI Agents*: `add_items` with the four items of a turn, on one session, and on {sessions} at once. The last {tail}
   items are read by an object made for it: by the first who asks since our store was opened, and by others after it.
   Their object opens the file itself, as it always does, so its time with the file open, from an object that was asked

@@ -182,6 +182,7 @@ def _service_targets(plan: Plan) -> list[Target]:
     return [
         Target("F10", append, rate, "≥", 10, rate, theirs, ours=ours),
         _shown("F10", f"{append}, in the clear", rate, theirs, ours=clear),
+        _shown("F10", f"a bare insert for each, committed by another thread, of {theirs}'s", rate, theirs, ours=RAW),
         _shown("F10", f"ADK CPU per `append_event`, of {theirs}'s", cpu, theirs, ours=ours),
         Target("F10", at_once, many, "≥", 10, many, theirs, ours=ours),
         _shown("F10", f"{at_once}, in the clear", many, theirs, ours=clear),

@@ -7,7 +7,9 @@ decoded by `json.loads`, which is what a reader of such a table would call.
 
 from __future__ import annotations
 
+import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import msgspec
 from bench import durability
 from bench.clock import Sample, Stopwatch, repeat
 from bench.corpus import Corpus, Turn
-from bench.worker import compare
+from bench.worker import Differs, compare
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS turns (id INTEGER PRIMARY KEY, session TEXT NOT NULL, body TEXT NOT NULL)
@@ -75,6 +77,27 @@ class Contender:
             found = [json.loads(body) for (body,) in self._db.execute(_ALL, (f"s{s}",))]
             compare(found, self._corpus, s * each, (s + 1) * each)
         return watch.sample()
+
+    def handed(self, commits: int) -> Sample:
+        """So many inserts, each committed by another thread while an event loop waits: the least an async store does
+        that does not stop its loop. A turn is cut into four rows, as a framework hands it over.
+        """
+        whole = [self.encoded(one) for one in self._corpus.iterate(0, commits // 4)]
+        pieces = [body[part * len(body) // 4 : (part + 1) * len(body) // 4] for body in whole for part in range(4)]
+
+        async def one_by_one() -> Sample:
+            loop = asyncio.get_running_loop()
+            with Stopwatch() as watch:
+                for body in pieces:
+                    await loop.run_in_executor(pool, self._db.execute, _INSERT, ("handed", body))
+            return watch.sample()
+
+        with ThreadPoolExecutor(1) as pool:
+            sample = asyncio.run(one_by_one())
+        found = [body for (body,) in self._db.execute(_ALL, ("handed",))]
+        if found[-len(pieces) :] != pieces:
+            raise Differs("the rows handed to another thread differ from what was stored")
+        return sample
 
     def ready(self, last: int, times: int) -> dict[str, list[Sample]]:
         """The last turns: from a fresh connection, from an open one, and the bare rows without decoding."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from bench.clock import Sample
 from bench.figures.appends import measure_slices
-from bench.run import FRAMEWORKS, SAVERS, SERVICES, SESSIONS, Run, median, size_of
+from bench.run import FRAMEWORKS, RAW, SAVERS, SERVICES, SESSIONS, Run, median, size_of
 
 ROUNDS = 3
 AT_EARLY, AT_LATE, LISTED = 1, 2, 3
@@ -158,9 +158,19 @@ def _populate(run: Run, name: str) -> None:
 def _service(run: Run, here: str) -> None:
     plan = run.plan
     _rates(run, here, SERVICES, "adk", (plan.slow_peer, 2 * plan.slow_peer))
+    run.each((RAW,), partial(_handed, run, here))
     run.each(SERVICES, partial(_sessions, run, here))
     run.each(SERVICES, partial(_list, run))
     run.each(SERVICES[1:], partial(_page, run))
+
+
+def _handed(run: Run, here: str, name: str) -> None:
+    """What is left of an append when nothing is done but to have another thread commit a row."""
+    worker = run.worker(name)
+    worker.ask("open", folder=str(run.place(here, "handed", name)))
+    sample = worker.call("handed", commits=4 * run.plan.slow_peer)
+    worker.ask("close")
+    run.ledger.add("adk.rate", name, run.plan.slow_peer / sample["wall"])
 
 
 def _sessions(run: Run, here: str, name: str) -> None:
