@@ -14,7 +14,7 @@ TIMES = 40
 
 def flipped(source: Path, importing: Any, file: Path | None = None) -> None:
     """Import a file, or a folder with this file in it, again and again with other bytes in other places."""
-    chance = random.Random(7)  # noqa: S311
+    chance = random.Random(7)
     file = file or source
     whole = file.read_bytes()
     for number in range(TIMES):

@@ -17,6 +17,7 @@ from perdure.events import Message
 from perdure.importers.claude_code import import_from
 from perdure.importers.report import OWN, Imported
 from tests.adapters.claude_transcripts import OTHER, PROJECT, SESSION, exchange, line, model, uid
+from tests.importers.flipping import flipped
 
 MAIN: Any = {"project_key": PROJECT, "session_id": SESSION}
 
@@ -294,3 +295,64 @@ async def test_what_the_real_command_line_wrote_is_imported_and_goes_on_in_it(
             )
             turns = await db.named(report.names[0]).turns()
             assert [turn.status for turn in turns] == ["finished", "finished"]
+
+
+# ── what does not fit, and what was damaged ──
+
+
+def deep(levels: int) -> str:
+    """An entry with so many levels, as a line of JSON."""
+    return '{"type": "user", "uuid": "deep", "message": {"role": "user", "content": [{"type": "odd", "deep": %s}]}}' % (
+        "[" * levels + "]" * levels
+    )
+
+
+@pytest.mark.parametrize("levels", [100, 900, 990, 100_000])
+def test_an_entry_of_any_depth_keeps_no_other_from_coming(db: perdure.Perdure, tmp_path: Path, levels: int) -> None:
+    folder = tmp_path / "projects" / PROJECT
+    write(folder / f"{SESSION}.jsonl", exchange())
+    with (folder / f"{SESSION}.jsonl").open("a") as file:
+        file.write(deep(levels) + "\n" + json.dumps(line(90, "user", "After")) + "\n")
+    write(folder / f"{OTHER}.jsonl", [line(41, "user", "Hello", sessionId=OTHER)])
+    report = both(db, tmp_path)
+    assert report.sessions == 2
+    entries = load(db, MAIN)
+    assert entries[-1]["message"]["content"] == "After"
+    assert len(entries) + len(report.skipped) == len(exchange()) + 2
+    assert both(db, tmp_path).items == 0
+
+
+def test_a_file_whose_name_cannot_be_one_here_is_named_and_the_others_are_brought_over(
+    db: perdure.Perdure, projects: Path
+) -> None:
+    odd = os.fsdecode(b"\xff\xfe")
+    write(projects / PROJECT / f"{odd}.jsonl", [line(51, "user", "Hello")])
+    write(projects / PROJECT / ("%" * 250) / "%" / f"{OTHER}.jsonl", [line(52, "user", "Hello")])
+    write(projects / ("%" * 200) / f"{'%' * 200}.jsonl", [line(53, "user", "Hello")])
+    report = both(db, projects)
+    assert (report.sessions, len(report.incomplete), len(report.skipped)) == (5, 2, 2)
+    json.dumps(msgspec.to_builtins(report)).encode()
+    msgspec.json.encode(report)
+
+
+def test_a_file_that_went_away_meanwhile_is_named(
+    db: perdure.Perdure, projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = projects / PROJECT / f"{SESSION}.jsonl"
+    opened = Path.open
+
+    def opening(self: Path, *given: Any, **more: Any) -> Any:
+        if self == gone:
+            raise PermissionError(13, "Permission denied", str(self))
+        return opened(self, *given, **more)
+
+    monkeypatch.setattr(Path, "open", opening)
+    report = both(db, projects)
+    assert (report.sessions, len(report.incomplete), len(report.skipped)) == (4, 1, 1)
+
+
+def test_bytes_that_flipped_stop_nothing_and_a_dry_run_says_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "projects" / PROJECT / f"{SESSION}.jsonl"
+    write(path, exchange())
+    write(path.with_name(f"{OTHER}.jsonl"), [line(41, "user", "Hello", sessionId=OTHER)])
+    flipped(tmp_path, import_from, path)

@@ -604,7 +604,7 @@ async def test_an_event_that_is_too_large_is_named_and_the_rest_is_brought_over(
     path = await three(tmp_path / "adk.db", word="x" * (9 << 20))
     report = await alike(db, path)
     assert (report.sessions, report.items, report.incomplete) == (3, 5, [session_name("shop", "ada", "b")])
-    assert "the limit is" in report.skipped[0].why
+    assert "more than 16777216 bytes" in report.skipped[0].why
     assert [await heard(db, id) for id in "abc"] == [["a", "more"], ["more"], ["c", "more"]]
     assert (await alike(db, path)).items == 0
 
@@ -624,26 +624,28 @@ async def test_state_that_is_too_large_is_named_and_the_rest_is_brought_over(
     assert (await alike(db, path)).items == 0
 
 
-@pytest.mark.parametrize("id", ["hex(zeroblob(600))", "CAST(x'ff41' AS TEXT)", "x'41'", "NULL"])
+@pytest.mark.parametrize("id", ["hex(zeroblob(600))", "CAST(x'ff41' AS TEXT)", "x'41'"])
 @pytest.mark.parametrize("column", ["app_name", "user_id", "id"])
 async def test_a_session_that_cannot_have_its_name_is_named_and_the_others_are_brought_over(
     tmp_path: Path, id: str, column: str
 ) -> None:
     path = await three(tmp_path / "adk.db", state={"app:rate": 1, "user:lang": "pt"})
-    altered(path, f"UPDATE sessions SET {column} = {id} WHERE id = 'b'")  # noqa: S608
+    altered(path, f"UPDATE sessions SET {column} = {id} WHERE id = 'b'")
     with perdure.open(":memory:") as db:
         report = await alike(db, path)
         assert (report.sessions, len(report.skipped), len(report.incomplete)) == (2, 1, 1)
         assert [await heard(db, id) for id in "ac"] == [["a", "more"], ["c", "more"]]
 
 
-@pytest.mark.parametrize("id", ["hex(zeroblob(600))", "CAST(x'ff41' AS TEXT)", "x'41'", "NULL"])
-@pytest.mark.parametrize("table", ["app_states", "user_states"])
+@pytest.mark.parametrize("id", ["hex(zeroblob(600))", "CAST(x'ff41' AS TEXT)", "x'41'"])
+@pytest.mark.parametrize(
+    ("table", "column"), [("app_states", "app_name"), ("user_states", "app_name"), ("user_states", "user_id")]
+)
 async def test_state_that_belongs_to_nobody_is_named_and_the_rest_is_brought_over(
-    tmp_path: Path, id: str, table: str
+    tmp_path: Path, id: str, table: str, column: str
 ) -> None:
     path = await three(tmp_path / "adk.db", state={"app:rate": 1, "user:lang": "pt"})
-    altered(path, f"UPDATE {table} SET app_name = {id}")  # noqa: S608
+    altered(path, f"UPDATE {table} SET {column} = {id}")
     with perdure.open(":memory:") as db:
         report = await alike(db, path)
         assert (report.sessions, len(report.skipped), len(report.incomplete)) == (3, 1, 1)
@@ -656,10 +658,11 @@ async def test_state_that_belongs_to_nobody_is_named_and_the_rest_is_brought_ove
         "UPDATE events SET event_data = replace(hex(zeroblob(50000)), '0', '[') WHERE session_id = 'b'",
         "UPDATE events SET event_data = CAST(x'7bff7d' AS TEXT) WHERE session_id = 'b'",
         "UPDATE events SET event_data = 5 WHERE session_id = 'b'",
-        "UPDATE events SET timestamp = 9e999 WHERE session_id = 'b'",
+        "UPDATE events SET event_data = json_set(event_data, '$.timestamp', json('9e999')) WHERE session_id = 'b'",
         "UPDATE events SET id = CAST(x'ff' || hex(rowid) AS TEXT) WHERE session_id = 'b'",
         "UPDATE events SET id = x'ff' || hex(rowid) WHERE session_id = 'b'",
         "UPDATE app_states SET state = replace(hex(zeroblob(50000)), '0', '[')",
+        "UPDATE app_states SET app_name = NULL",
     ],
 )
 async def test_a_damaged_row_is_named_and_the_rest_is_brought_over(tmp_path: Path, statement: str) -> None:
@@ -671,6 +674,14 @@ async def test_a_damaged_row_is_named_and_the_rest_is_brought_over(tmp_path: Pat
             assert len(report.incomplete) == 1
         assert [await heard(db, id) for id in "ac"] == [["a", "more"], ["c", "more"]]
         await PerdureSessionService(db).get_session(**WHO, session_id="b")
+
+
+@pytest.mark.parametrize("column", ["state", "app_name"])
+async def test_sessions_that_lack_a_column_are_no_sessions_of_adks(tmp_path: Path, column: str) -> None:
+    path = await three(tmp_path / "adk.db")
+    altered(path, f"ALTER TABLE sessions RENAME COLUMN {column} TO other")
+    with perdure.open(":memory:") as db, pytest.raises(errors.Invalid, match=f"no {column}"):
+        await import_from(db, str(path))
 
 
 async def test_bytes_that_flipped_stop_nothing_and_a_dry_run_says_the_same(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from perdure.importers.langgraph import import_from
 from perdure.importers.report import OWN, Imported
 from perdure.testing.postgres import running
 from tests.adapters.test_langgraph import Point, Somewhere, Talk, at, echo, says, shown
+from tests.importers.flipping import flipped
 
 
 class Wandering(Talk):
@@ -288,3 +289,132 @@ async def test_what_cannot_be_allowed_is_told_apart(db: perdure.Perdure, file: P
     with pytest.raises(errors.Invalid) as refused:
         await import_from(db, file, allow=[allow])
     assert told in str(refused.value)
+
+
+# ── what does not fit, and what was damaged ──
+
+
+class Carrying(Talk):
+    load: str
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    """Threads a, b and c, with a word in each."""
+    path = tmp_path / "three.sqlite"
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        for thread in "abc":
+            says(echo(saver), thread, at(thread))
+    return path
+
+
+def altered(path: Path, statement: str) -> Path:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+    return path
+
+
+DEEP = "replace(hex(zeroblob(50000)), '0', '[')"
+"""100,000 brackets."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "checkpoints SET metadata = 'null'",
+        "checkpoints SET metadata = '[]'",
+        "checkpoints SET metadata = CAST(x'7bff7d' AS TEXT)",
+        f"checkpoints SET metadata = {DEEP}",
+        "checkpoints SET checkpoint = x'ff'",
+        "checkpoints SET checkpoint = 5",
+        "checkpoints SET type = NULL",
+        "checkpoints SET checkpoint_id = CAST(checkpoint_id AS BLOB)",
+        "checkpoints SET checkpoint_id = 'another ' || checkpoint_id",
+        "checkpoints SET checkpoint_ns = x'ff'",
+        "checkpoints SET parent_checkpoint_id = x'ff'",
+        "writes SET value = 'text'",
+        "writes SET value = 1000000000000",
+        "writes SET value = 1.5",
+        "writes SET idx = 'text'",
+        "writes SET channel = x'ff'",
+        "writes SET task_id = CAST(x'ff' AS TEXT) || task_id",
+    ],
+)
+async def test_a_damaged_row_is_named_and_the_rest_is_brought_over(
+    db: perdure.Perdure, three: Path, change: str
+) -> None:
+    table = change.partition(" ")[0]
+    altered(three, f"UPDATE {change} WHERE rowid = (SELECT max(rowid) FROM {table} WHERE thread_id = 'b')")
+    for thread in "bc":  # the last that is told of: what is damaged, then who is there already
+        report = await both(db, three)
+        assert (report.incomplete, report.skipped[-1].what[:8]) == (["b"], f"thread {thread}")
+    assert [shown(db, thread) for thread in "ac"] == [["a", "you said: a"], ["c", "you said: c"]]
+    seen(PerdureSaver(db), "b")
+    assert db.named("b").verify().ok
+
+
+@pytest.mark.parametrize("id", ["x'ff'", "''", "hex(zeroblob(600))", "CAST(x'ff41' AS TEXT)"])
+async def test_a_thread_that_cannot_have_its_name_is_named_and_the_others_are_brought_over(
+    db: perdure.Perdure, three: Path, id: str
+) -> None:
+    altered(three, f"UPDATE checkpoints SET thread_id = {id} WHERE thread_id = 'b'")
+    report = await both(db, three)
+    assert (sorted(report.names), len(report.skipped), len(report.incomplete)) == (["a", "c"], 1, 1)
+
+
+async def test_a_checkpoint_that_is_too_large_is_named_and_the_rest_is_brought_over(
+    db: perdure.Perdure, tmp_path: Path
+) -> None:
+    path = tmp_path / "large.sqlite"
+
+    def go(state: Carrying) -> Any:
+        return {"messages": [("ai", "re")], "load": "x" * (17 << 20) if len(state["messages"]) == 3 else ""}
+
+    graph = StateGraph(Carrying).add_node("go", go).add_edge(START, "go")
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        for word in ("one", "two", "three"):
+            says(graph.compile(checkpointer=saver), word, at("a"))
+        says(echo(saver), "small", at("b"))
+        there = len(seen(saver, "a"))
+    report = await both(db, path)
+    left = [item.why for item in report.skipped if "checkpoints" in item.why]
+    assert (report.names, report.incomplete, len(left)) == (["a", "b"], ["a"], 1)
+    assert "more than 16777216 bytes" in left[0]
+    assert there > len(seen(PerdureSaver(db), "a")) >= there - 3
+    assert shown(db, "a") == ["one", "re", "two", "re", "three", "re"]
+    versions = [db.named(thread).version() for thread in "ab"]
+    assert (await both(db, path)).items == 0
+    assert [db.named(thread).version() for thread in "ab"] == versions
+
+
+async def test_many_checkpoints_of_many_bytes_are_brought_over(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = tmp_path / "large.sqlite"
+    graph = StateGraph(Carrying).add_node("go", lambda _: {"load": "x" * (8 << 20)}).add_edge(START, "go")
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        for word in ("one", "two", "three"):
+            says(graph.compile(checkpointer=saver), word, at("a"))
+        assert (await both(db, path)).skipped == []
+        assert seen(PerdureSaver(db), "a") == seen(saver, "a")
+
+
+def test_bytes_that_flipped_stop_nothing_and_a_dry_run_says_the_same(three: Path) -> None:
+    flipped(three, import_from)
+
+
+@pytest.mark.parametrize(
+    ("part", "damaged"), [(b"\xa7content", b"\xa7kontent"), (b"tool_calls\x90", b"tool_calls\x05")]
+)
+async def test_a_message_that_is_damaged_is_not_brought_over_the_next_time_either(
+    db: perdure.Perdure, three: Path, part: bytes, damaged: bytes
+) -> None:
+    with SqliteSaver.from_conn_string(str(three)) as saver:
+        says(echo(saver), "again", at("b"))
+    with closing(sqlite3.connect(three)) as connection, connection:
+        query = "SELECT checkpoint_id, checkpoint FROM checkpoints WHERE thread_id = 'b' ORDER BY 1 LIMIT 1 OFFSET 2"
+        id, data = connection.execute(query).fetchone()
+        assert part in data
+        data = data.replace(part, damaged)
+        connection.execute("UPDATE checkpoints SET checkpoint = ? WHERE checkpoint_id = ?", (data, id))
+    for items in (11, 0):
+        report = await both(db, three)
+        assert (report.items, report.incomplete) == (items, ["b"])

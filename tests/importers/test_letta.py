@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import perdure
@@ -13,7 +14,8 @@ from perdure.events import Message, Noted, ToolAsked, ToolFinished
 from perdure.importers import letta
 from perdure.importers.dating import moment
 from perdure.importers.letta import import_from
-from perdure.importers.report import OWN
+from perdure.importers.report import OWN, Imported
+from tests.importers.flipping import flipped
 
 FILE = Path(__file__).parent.parent / "fixtures" / "letta" / "mira.af"
 
@@ -215,3 +217,76 @@ def test_messages_that_cannot_be_read_are_named_each_time(db: perdure.Perdure, t
     path.write_text(json.dumps({**older(), "messages": [3, {"role": "user", "content": "Hello"}]}))
     told = [perdure.drive(import_from(db, path)) for _ in range(2)]
     assert told[0].incomplete == told[1].incomplete == told[0].names
+
+
+# ── what does not fit, and what was damaged ──
+
+
+def both(db: perdure.Perdure, source: Path) -> Imported:
+    """The report of an import, which a dry run before it has told already."""
+    tried = perdure.drive(import_from(db, source, dry_run=True))
+    found = perdure.drive(import_from(db, source))
+    assert msgspec.structs.replace(tried, dry_run=False) == found
+    return found
+
+
+def stored(path: Path, *agents: Any, **more: Any) -> Path:
+    path.write_text(json.dumps({"agents": list(agents), **more}), "utf-8")
+    return path
+
+
+def agent(name: str, *messages: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "messages": [{"role": "user", "content": text} for text in messages], **more}
+
+
+def test_an_agent_of_many_bytes_is_brought_over_whole(db: perdure.Perdure, tmp_path: Path) -> None:
+    texts = [f"{number}" + "x" * 300_000 for number in range(240)]
+    report = both(db, stored(tmp_path / "a.af", agent("large", *texts), agent("small", "Hi")))
+    assert (report.sessions, report.items, report.skipped) == (2, 241, [])
+    assert [item.payloads[0].content for item in db.named(report.names[0]).conversation()] == texts  # type: ignore[union-attr]
+
+
+def test_what_is_too_large_is_named_and_the_rest_is_brought_over(db: perdure.Perdure, tmp_path: Path) -> None:
+    large = "x" * (17 << 20)
+    block = {"id": "block-0", "label": "human", "value": large}
+    whole = agent("whole", "Hi", large, "Ho", block_ids=["block-0"], system=large)
+    path = stored(tmp_path / "a.af", whole, agent("other", "Hi"), blocks=[block])
+    report = both(db, path)
+    assert (report.sessions, report.items, len(report.incomplete)) == (2, 3, 1)
+    assert [one.what.rpartition("/")[2][17:] for one in report.skipped] == [
+        "system prompt", "agent", "block 1", "message 2",
+    ]  # fmt: skip
+    session = db.named(report.names[0])
+    assert [item.payloads[0].content for item in session.conversation()] == ["Hi", "Ho"]  # type: ignore[union-attr]
+    version = session.version()
+    assert both(db, path).sessions == 0
+    assert session.version() == version
+
+
+@pytest.mark.parametrize("odd", [5, None, [], {"name": "\ud800", "messages": 5, "tags": [{"tag": {}}]}])
+def test_an_agent_that_is_damaged_keeps_no_other_from_coming(db: perdure.Perdure, tmp_path: Path, odd: Any) -> None:
+    report = both(db, stored(tmp_path / "a.af", agent("a", "Hi"), odd, agent("b", "Hi")))
+    assert [name.split("/")[1] for name in report.names if name.split("/")[1] in "ab"] == ["a", "b"]
+    assert type(odd) is dict or len(report.incomplete) == 1
+
+
+def test_values_that_are_too_deep_are_named(db: perdure.Perdure, tmp_path: Path) -> None:
+    deep: Any = "x"
+    for _ in range(200):
+        deep = [deep]
+    whole = agent("a", "Hi")
+    whole["messages"].append({"role": "user", "content": [{"type": "odd", "deep": deep}]})
+    report = both(db, stored(tmp_path / "a.af", whole, agent("b", "Hi", deep=deep)))
+    assert (report.sessions, report.items, len(report.incomplete)) == (2, 2, 2)
+
+
+def test_a_name_that_is_too_long_with_its_prefix_is_named(db: perdure.Perdure, tmp_path: Path) -> None:
+    report = perdure.drive(import_from(db, stored(tmp_path / "a.af", agent("a", "Hi")), prefix="x" * 1000))
+    assert (report.sessions, len(report.incomplete)) == (0, 1)
+
+
+def test_bytes_that_flipped_stop_nothing_and_a_dry_run_says_the_same(tmp_path: Path) -> None:
+    path = stored(tmp_path / "a.af", agent("a", "Hi"), older())
+    flipped(path, import_from)
+    path.write_bytes(FILE.read_bytes())
+    flipped(path, import_from)

@@ -307,7 +307,7 @@ def test_an_item_that_is_too_large_is_named_and_the_rest_is_brought_over(db: per
     report = both(db, path)
     assert (report.sessions, report.items, report.incomplete) == (2, 10, ["lisbon"])
     assert [one.what for one in report.skipped] == ["row 2 of lisbon"]
-    assert "the limit is" in report.skipped[0].why
+    assert "more than 16777216 bytes" in report.skipped[0].why
     assert history(db, "lisbon") == TRIP
     again = both(db, path)
     assert (again.sessions, again.incomplete, len(again.skipped)) == (0, ["lisbon"], 3)
@@ -328,7 +328,7 @@ def test_a_session_whose_id_cannot_be_a_name_is_named_and_the_others_are_brought
     db: perdure.Perdure, tmp_path: Path, id: str
 ) -> None:
     path = written(tmp_path / "a.db", a=TRIP, b=TRIP, c=TRIP)
-    changed(path, f"UPDATE agent_messages SET session_id = {id} WHERE session_id = 'b'")  # noqa: S608
+    changed(path, f"UPDATE agent_messages SET session_id = {id} WHERE session_id = 'b'")
     report = both(db, path)
     assert (report.names, len(report.skipped), len(report.incomplete)) == (["a", "c"], 1, 1)
 
@@ -357,3 +357,13 @@ def test_a_schema_that_is_no_text_is_told(db: perdure.Perdure, tmp_path: Path) -
 
 def test_bytes_that_flipped_stop_nothing_and_a_dry_run_says_the_same(tmp_path: Path) -> None:
     flipped(written(tmp_path / "a.db", a=TRIP * 30, b=TRIP * 30), import_from)
+
+
+def test_two_conversations_of_one_name_in_a_file_are_told_apart(db: perdure.Perdure, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.db", lisbon=TRIP)
+    other = SQLiteSession("lisbon", path, sessions_table="s", messages_table="spoken")
+    asyncio.run(other.add_items(MORE))
+    other.close()
+    report = both(db, path)
+    assert (report.names, report.incomplete, report.skipped[0].what) == (["lisbon"], ["lisbon"], "lisbon in spoken")
+    assert history(db, "lisbon") == TRIP

@@ -8,9 +8,11 @@ from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 from perdure import errors
+from perdure.importers.report import shown_as
 from perdure.importers.sqlite import UNREADABLE, reading
 
 LATEST: Final = "1"
+_SESSION: Final = frozenset({"app_name", "user_id", "id", "state", "update_time"})
 _TABLES: Final = frozenset({"app_states", "user_states", "sessions", "events"})
 
 Fields = dict[str, Any]
@@ -44,6 +46,11 @@ def layout_of(source: Source, shown: str) -> str:
         raise errors.Invalid(
             f"{shown} is no database of ADK's sessions: it has no {', '.join(missing)}", missing=missing
         )
+    lacking = sorted(_SESSION - source.columns("sessions"))
+    if lacking:
+        raise errors.Invalid(
+            f"{shown} is no database of ADK's sessions: its sessions have no {', '.join(lacking)}", missing=lacking
+        )
     columns = source.columns("events")
     if source.columns("adk_internal_metadata"):
         found = list(source.rows("SELECT value FROM adk_internal_metadata WHERE key = ?", "schema_version"))
@@ -71,12 +78,6 @@ def opened(source: str) -> Source:
             source=shown_as(source),
         )
     return SqliteFile(source)
-
-
-def shown_as(source: str) -> str:
-    """A source as reports name it: without passwords."""
-    scheme, mark, rest = source.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}" if mark else source
 
 
 class SqliteFile:

@@ -36,16 +36,16 @@ class Bringing(PerdureSessionStore):
 
     def __init__(self, db: perdure.Perdure | perdure.AsyncPerdure, prefix: str) -> None:
         super().__init__(db, shared=False)
-        self._prefix = prefix
+        self.prefix = prefix
         self._times: dict[str, str | None] = {}
 
     def placed(self, place: Place) -> Place:
         """Where a transcript goes."""
-        if not self._prefix or isinstance(place, Aside):
+        if not self.prefix or isinstance(place, Aside):
             return place
-        id = self._db.named(self._prefix + place.name).id
+        id = self._db.named(self.prefix + place.name).id
         return Aside(
-            project=place.project, session=place.session, subpath=place.subpath, prefix=self._prefix, id=str(id)
+            project=place.project, session=place.session, subpath=place.subpath, prefix=self.prefix, id=str(id)
         )
 
     async def bring(

@@ -20,6 +20,7 @@ from perdure.adapters.claude_agent import place_of
 from perdure.adapters.parts.making import made
 from perdure.importers.claude_bringing import Bringing
 from perdure.importers.dating import beginning, moment
+from perdure.importers.fitting import why
 from perdure.importers.report import Imported, Progress, own_things, prefix_of, source_of
 
 LINES: Final = "claude_lines"
@@ -76,7 +77,24 @@ async def import_from(
 
 
 async def _bring(db: perdure.AsyncPerdure, store: Bringing, transcript: _Transcript, report: Imported) -> None:
-    """One transcript into its session."""
+    """One transcript into its session; one that cannot be read or written is named, and keeps no other from coming."""
+    path = str(transcript.path)
+    try:
+        place = place_of(transcript.key)
+        db.named(store.prefix + place.name)
+    except errors.Invalid as error:
+        report.skip(path, why(error), lacks=path)
+        return
+    name = store.prefix + place.name
+    try:
+        await _add(db, store, transcript, report)
+    except (errors.CallerError, errors.ConflictError) as error:
+        report.skip(path, f"it could not be imported whole: {error}", lacks=name)
+    except OSError as error:
+        report.skip(path, f"it cannot be read: {error.strerror}", lacks=name)
+
+
+async def _add(db: perdure.AsyncPerdure, store: Bringing, transcript: _Transcript, report: Imported) -> None:
     key: Any = transcript.key
     place, path = store.placed(place_of(key)), str(transcript.path)
     name = place.name
@@ -96,8 +114,8 @@ async def _bring(db: perdure.AsyncPerdure, store: Bringing, transcript: _Transcr
     here = await _here(store, key)
     if here and type(before) is not int:
         common = set(here) & set(marks)
-        why = f"{name} is there already, not from an import; nothing was added to it" if common else own_things()
-        return report.skip(path, why, lacks=name if len(common) < len(set(marks)) else None)
+        told = f"{name} is there already, not from an import; nothing was added to it" if common else own_things()
+        return report.skip(path, told, lacks=name if len(common) < len(set(marks)) else None)
     if here != marks[: len(here)] or any(entry.line <= lines for entry in entries[len(here) :]):
         return report.skip(path, own_things(newer, "entry", "entries"), lacks=name)
     if not entries:
@@ -136,8 +154,8 @@ def _entries(path: Path, name: str, report: Imported) -> list[_Entry]:
             if entry is None and not line.endswith(b"\n"):
                 report.skip(f"{path}:{number}", CUT_OFF, lacks=name)
             elif entry is None:
-                why = "the line is no transcript entry: a JSON object with a type"
-                report.skip(f"{path}:{number}", why, lacks=name)
+                told = "the line is no transcript entry: a JSON object with a type"
+                report.skip(f"{path}:{number}", told, lacks=name)
             elif entry.get("type") != _SIDECAR and (mark := _mark(entry)) not in uuids:
                 found.append(_Entry(mark, number, moment(entry.get("timestamp"))))
                 if mark == entry.get("uuid"):
@@ -228,7 +246,7 @@ def _one(path: Path, report: Imported) -> Iterator[_Transcript]:
     elif path.stem.startswith("agent-"):
         session = _session_in(path)
         if session is None:
-            report.skip(str(path), "it does not say which session its nested agent belongs to")
+            report.skip(str(path), "it does not say which session its nested agent belongs to", lacks=str(path))
         else:
             subpath = f"subagents/{path.stem}"
             yield _Transcript(
@@ -253,10 +271,14 @@ def _below(path: Path) -> dict[str, str] | None:
 
 def _session_in(path: Path) -> str | None:
     """The session that the first entries name."""
-    with path.open("rb") as file:
-        for _, line in zip(range(_HEAD), file, strict=False):
-            entry = _parsed(line)
-            if type(entry) is dict and type(entry.get("sessionId")) is str and entry["sessionId"]:
-                session: str = entry["sessionId"]
-                return session
+    try:
+        with path.open("rb") as file:
+            head = [line for _, line in zip(range(_HEAD), file, strict=False)]
+    except OSError:
+        return None
+    for line in head:
+        entry = _parsed(line)
+        if type(entry) is dict and type(entry.get("sessionId")) is str and entry["sessionId"]:
+            session: str = entry["sessionId"]
+            return session
     return None

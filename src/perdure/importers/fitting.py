@@ -2,6 +2,7 @@
 away. So what does not fit is left out and named, in a dry run too, and everything else is brought over.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
@@ -13,6 +14,8 @@ from perdure.events import Draft, Payload
 
 BATCH_BYTES: Final = 8 << 20
 """So many bytes go into one append, unless one item alone has more."""
+
+_SIZE: Final = re.compile(r"\d+ bytes, the limit is (\d+)")
 
 P = TypeVar("P", bound=Payload | Draft)
 
@@ -40,20 +43,20 @@ def batches(items: Iterable[Sequence[P]], most: int) -> Iterator[list[Sequence[P
         yield batch
 
 
-async def refusals(items: Iterable[Sequence[P]], most: int = 500) -> list[str | None]:
-    """Of each item, why no store takes it; None for one that fits."""
+async def refusals(items: Iterable[Sequence[P]], most: int = 500, *, keyed: bool = False) -> list[str | None]:
+    """Of each item, why no store takes it, `keyed` if it is written so; None for one that fits."""
     found: list[str | None] = []
     for batch in batches(items, most):
-        whole = await _refusal([payload for item in batch for payload in item])
-        found += [None] * len(batch) if whole is None else [await _refusal(item) for item in batch]
+        whole = await _refusal([payload for item in batch for payload in item], keyed)
+        found += [None] * len(batch) if whole is None else [await _refusal(item, keyed) for item in batch]
     return found
 
 
-async def _refusal(payloads: Sequence[P]) -> str | None:
+async def _refusal(payloads: Sequence[P], keyed: bool) -> str | None:
     with perdure.open(":memory:") as scratch:
         session = await scratch.aio.create()
         try:
-            await session.recorded(payloads)
+            await (session.record(payloads, key="trial") if keyed else session.recorded(payloads))
         except errors.CallerError as error:
             return why(error)
     return None
@@ -80,4 +83,5 @@ def name_refusal(db: perdure.AsyncPerdure, name: str) -> str | None:
 
 def why(error: errors.PerdureError) -> str:
     """Why something does not fit; what a caller would do about it is left out, since the source stays as it is."""
-    return f"it does not fit: {error.message.partition(';')[0]}"
+    told = _SIZE.sub(r"more than \1 bytes", error.message.partition(";")[0])
+    return f"it does not fit: {told}"

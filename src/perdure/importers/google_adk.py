@@ -14,10 +14,10 @@ import perdure
 from perdure import errors
 from perdure.adapters.parts.needing import Extra
 from perdure.events import Draft, Noted
-from perdure.importers.adk_sources import Fields, Source, SqliteFile, first_line, layout_of, opened, shown_as
+from perdure.importers.adk_sources import Fields, Source, SqliteFile, first_line, layout_of, opened
 from perdure.importers.dating import beginning, dated, moment
 from perdure.importers.fitting import name_refusal, refusals, row_refusal
-from perdure.importers.report import DAMAGED, THERE, Imported, Progress, own_things, prefix_of, source_of
+from perdure.importers.report import DAMAGED, THERE, Imported, Progress, own_things, prefix_of, shown_as, source_of
 
 with Extra("google-adk"):
     from google.adk.events.event import Event as AdkEvent

@@ -3,85 +3,31 @@
 Checkpoints are put through the adapter, oldest first, so that the threads go on in LangGraph and read as turns.
 """
 
-import json
 import os
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TypeVar
 
-import msgspec
-
-from perdure import AsyncPerdure, AsyncSession, Perdure, errors
-from perdure.adapters.parts.following import Following
-from perdure.adapters.parts.making import made
+import perdure
+from perdure import AsyncPerdure, Perdure, errors
 from perdure.adapters.parts.needing import Extra
-from perdure.events import Noted
-from perdure.importers.dating import beginning, dated, moment
-from perdure.importers.report import THERE, Imported, Progress, own_things, prefix_of, source_of
-from perdure.importers.sqlite import reading
+from perdure.importers.fitting import name_refusal, refusals
+from perdure.importers.langgraph_sources import PostgresTables, Row, Source, SqliteTables, Written, opened
+from perdure.importers.report import THERE, Imported, Progress, own_things, prefix_of, shown_as, source_of
+from perdure.importers.sqlite import UNREADABLE
 
 with Extra("langgraph"):
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-    from perdure.adapters.langgraph import PerdureSaver
-    from perdure.adapters.parts.channels import BY
-    from perdure.adapters.parts.checkpoints import WRITES, Thread
-    from perdure.adapters.parts.deltas import Plan, Planning
-    from perdure.adapters.parts.langgraph_configs import Bytes, Place, Told
-    from perdure.adapters.parts.langgraph_upkeep import TAG, batches
+    from perdure.adapters.parts.checkpoints import Thread
+    from perdure.adapters.parts.langgraph_configs import Bytes
+    from perdure.importers.langgraph_bringing import Bringing, latest_of, noted
 
-if TYPE_CHECKING:
-    import psycopg
-
-_SQLITE: Final = {
-    "checkpoints": {"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "checkpoint", "metadata"},
-    "writes": {"thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value"},
-}
-_STORE: Final = {"prefix", "key", "value"}
-"""The columns of the table in which `SqliteStore` keeps memories."""
-_HEADER: Final = b"SQLite format 3\0"
-
-
-class Row(msgspec.Struct, frozen=True):
-    """One checkpoint as it was found."""
-
-    ns: str
-    id: str
-    parent: str | None
-    checkpoint: dict[str, Any]
-    metadata: dict[str, Any]
-
-
-class Written(msgspec.Struct, frozen=True):
-    """One pending write as it was found."""
-
-    ns: str
-    id: str
-    task: str
-    path: str
-    idx: int
-    channel: str
-    kind: str
-    data: bytes
-
-
-class Source(Protocol):
-    """The tables of a saver."""
-
-    def threads(self) -> list[str]:
-        """The names of the threads."""
-
-    def rows(self, thread: str, codec: Bytes, lost: Counter[str]) -> Iterator[Row]:
-        """The checkpoints of a thread, oldest first; of those that cannot be read, why."""
-
-    def writes(self, thread: str) -> list[Written]:
-        """The pending writes of a thread."""
+T = TypeVar("T")
 
 
 async def import_from(
@@ -100,35 +46,27 @@ async def import_from(
     """
     source, prefix = source_of(source), prefix_of(prefix)
     serde = serde or JsonPlusSerializer(allowed_msgpack_modules=[_allowed(word) for word in allow] or None)
-    report = Imported(source=source, dry_run=dry_run)
+    report = Imported(source=shown_as(source), dry_run=dry_run)
     importing = _Importing(db.aio, report, serde, prefix)
     if source.startswith(("postgresql://", "postgres://")):
         import psycopg
 
         try:
             with psycopg.connect(source, options="-c default_transaction_read_only=on") as connection:
-                await importing.run(_Postgres(connection), progress)
+                await importing.run(PostgresTables(connection), progress)
         except psycopg.errors.UndefinedTable as error:
-            raise errors.Invalid("this database has no tables of LangGraph's PostgresSaver", source=source) from error
+            raise errors.Invalid(
+                "this database has no tables of LangGraph's PostgresSaver", source=report.source
+            ) from error
         except psycopg.OperationalError as error:
-            raise errors.Invalid(f"cannot read the database: {error}", source=source) from error
+            raise errors.Invalid(f"cannot read the database: {error}", source=report.source) from error
     else:
-        with closing(_sqlite(source)) as connection:
+        with closing(opened(source)) as connection:
             try:
-                await importing.run(_Sqlite(connection), progress)
-            except sqlite3.DatabaseError as error:
+                await importing.run(SqliteTables(connection), progress)
+            except UNREADABLE as error:
                 raise errors.Invalid(f"cannot read {source}: {error}; restore it from a backup") from error
     return report
-
-
-class _Saver(PerdureSaver):
-    """Says of each message when it was said: at the time of the first checkpoint that has it."""
-
-    said_at: str | None = None
-
-    async def _write(self, session: AsyncSession, upon: int | bytes, plan: Plan) -> None:
-        plan.payloads = dated(plan.payloads, self.said_at)
-        await super()._write(session, upon, plan)
 
 
 class _Importing:
@@ -138,27 +76,35 @@ class _Importing:
         self._db = db
         self._report = report
         self._prefix = prefix
+        self._serde = serde
         self._codec = Bytes(serde)
-        self._saver = _Saver(db, serde=serde)
-        self._following = Following(Thread)
+        self._bringing = Bringing(db, serde)
 
     async def run(self, source: Source, progress: Progress | None) -> None:
         """Bring over every thread."""
-        names = source.threads()
-        for done, name in enumerate(names):
+        threads = list(dict.fromkeys(source.threads()))  # a damaged index tells some twice
+        for done, thread in enumerate(threads):
             if progress is not None:
-                progress(done, len(names))
-            await self._thread(source, name)
+                progress(done, len(threads))
+            name = f"{self._prefix}{thread}"
+            if not isinstance(thread, str) or not thread:
+                self._report.skip(f"thread {thread!r:.80}", "its id is no text that could be a name", lacks=name)
+            elif why := name_refusal(self._db, name):
+                self._report.skip(f"thread {name:.1000}", why, lacks=name[:1000])
+            else:
+                await self._thread(source, thread)
         if progress is not None:
-            progress(len(names), len(names))
+            progress(len(threads), len(threads))
 
     async def _thread(self, source: Source, thread: str) -> None:
         name = self._prefix + thread
         what = f"thread {name}"
         lost: Counter[str] = Counter()
-        rows = list(source.rows(thread, self._codec, lost))
+        remarks = len(self._report.skipped)
+        rows = self._read(source.rows(thread, self._codec, lost), name)
+        writes = await self._writes(source, thread)
         known = {(row.ns, row.id) for row in rows}
-        view = await self._following.present(self._db.named(name))
+        view = await self._bringing.view(name)
         there = {(ns, id) for ns, space in view.spaces.items() for id in space} if view is not None else set()
         missing = [row for row in rows if (row.ns, row.id) not in there]
         for why, count in lost.items():
@@ -166,58 +112,69 @@ class _Importing:
             told = "nothing more than before was imported; " if there and not missing else ""
             self._report.skip(what, told + left_out, lacks=name)
         if not missing:
-            return None if lost else self._report.skip(what, THERE if rows else "it has no checkpoint")
-        latest = _latest(row for row in rows if (row.ns, row.id) in there)
-        onward = any(row.id >= latest.get(row.ns, "") for row in missing)
-        if view is not None and (there - known or (view.unseen and onward) or (view.said and not there)):
+            if len(self._report.skipped) == remarks:
+                self._report.skip(what, THERE if rows else "it has no checkpoint")
+            return
+        if view is not None and _own(view, rows, missing):
             newer = len(missing) if there & known else 0
-            return self._report.skip(what, own_things(newer, "checkpoint", "checkpoints"), lacks=name)
-        self._report.sessions += 1
-        self._report.names.append(name)
-        self._report.items += len(missing)
+            self._report.skip(what, own_things(newer, "checkpoint", "checkpoints"), lacks=name)
+            return
+        try:
+            failed = await self._bring(name, missing, rows, writes)
+        except (errors.CallerError, errors.ConflictError) as error:
+            self._report.skip(what, f"it could not be imported whole: {error}", lacks=name)
+            return
+        for why, count in Counter(failed.values()).items():
+            left_out = f"{count} of {len(rows) + lost.total()} checkpoints cannot be imported: {why}"
+            self._report.skip(what, left_out, lacks=name)
+        if len(missing) > len(failed):
+            self._report.sessions += 1
+            self._report.names.append(name)
+            self._report.items += len(missing) - len(failed)
+
+    async def _bring(
+        self, name: str, missing: list[Row], rows: list[Row], writes: list[Written]
+    ) -> dict[tuple[str, str], str]:
+        """Write what is missing, in a dry run to a store that is thrown away; of what cannot be written, why."""
         if not self._report.dry_run:
-            try:
-                await self._bring(source, thread, missing, rows)
-            except errors.CallerError as error:
-                self._report.skip(what, f"only in part: {_why(error)}", lacks=name)
-        return None
+            return await self._bringing.bring(name, missing, rows, writes)
+        with perdure.open(":memory:") as scratch:
+            failed = await Bringing(scratch.aio, self._serde).bring(name, rows, rows, writes)
+        return {(row.ns, row.id): failed[row.ns, row.id] for row in missing if (row.ns, row.id) in failed}
 
-    async def _bring(self, source: Source, thread: str, missing: list[Row], rows: list[Row]) -> None:
-        """Write what is missing: pending writes first, so that a thread that looks whole is whole."""
+    async def _writes(self, source: Source, thread: str) -> list[Written]:
+        """The pending writes that can be read, and fit."""
         name = self._prefix + thread
-        began = beginning(moment(row.checkpoint["ts"]) for row in rows)
-        await made(self._db, name, tags=[TAG], metadata=began)  # or it is there, of an import before
-        for batch in batches(_noted(item) for item in source.writes(thread)):
-            await self._db.named(name).record(batch)
-        versions = {(row.ns, row.id): row.checkpoint["channel_versions"] for row in rows}
-        absent = {(row.ns, row.id) for row in missing}
-        latest = _latest(row for row in rows if (row.ns, row.id) not in absent)
-        for row in missing:
-            before = versions.get((row.ns, row.parent or ""), {})
-            new = {key: item for key, item in row.checkpoint["channel_versions"].items() if before.get(key) != item}
-            parent = {"checkpoint_id": Told(row.parent)} if row.parent else {}
-            place: Any = {"configurable": {"thread_id": name, "checkpoint_ns": row.ns, **parent}}
-            if row.id < latest.get(row.ns, ""):
-                await self._fill(Place(place), row, new)
-            else:
-                self._saver.said_at = moment(row.checkpoint["ts"])
-                await self._saver.aput(place, row.checkpoint, row.metadata, new)  # type: ignore[arg-type]
+        lost: Counter[str] = Counter()
+        found = self._read(source.writes(thread, lost), name)
+        refused = await refusals([noted(item)] for item in found)
+        whys = {f"{count} of the pending writes of checkpoint {id}": "they are damaged" for id, count in lost.items()}
+        whys |= {
+            f"a pending write of checkpoint {item.id}": why
+            for item, why in zip(found, refused, strict=True)
+            if why is not None
+        }
+        for what, why in whys.items():
+            self._report.skip(f"thread {name}: {what}", why, lacks=name)
+        return [item for item, why in zip(found, refused, strict=True) if why is None]
 
-    async def _fill(self, place: Place, row: Row, new: dict[str, Any]) -> None:
-        """Write a checkpoint that could not be read before; the latest and the conversation stay as they are."""
-        session = self._db.named(place.thread)
-        view = await self._following.present(session) or Thread()
-        record = place.record(row.parent or None, row.checkpoint, row.metadata, self._codec) | {"older": True}
-        planning = Planning(view, self._codec, (), view.find(row.ns, row.parent) if row.parent else None, {})
-        values = row.checkpoint["channel_values"]
-        plan = planning.put(record, row.checkpoint["channel_versions"], new, values)
-        for batch in batches(plan.payloads):
-            await session.record(batch)
+    def _read(self, rows: Iterator[T], name: str) -> list[T]:
+        """What can be read up to where a file is damaged."""
+        found: list[T] = []
+        try:
+            found.extend(rows)
+        except UNREADABLE as error:
+            self._report.skip(f"thread {name}", f"what follows cannot be read: {error}", lacks=name)
+        return found
 
 
-def _latest(rows: Iterable[Row]) -> dict[str, str]:
-    """The last of these checkpoints, oldest first, in each namespace."""
-    return {row.ns: row.id for row in rows}
+def _own(view: Thread, rows: list[Row], missing: list[Row]) -> bool:
+    """Whether a thread went its own way here, so that what is missing has no place in it."""
+    there = {(ns, id) for ns, space in view.spaces.items() for id in space}
+    latest = latest_of(row for row in rows if (row.ns, row.id) in there)
+    onward = any(row.id >= latest.get(row.ns, "") for row in missing)
+    own = there - {(row.ns, row.id) for row in rows}
+    return bool(own or (view.unseen and onward) or (view.said and not there))
 
 
 def _allowed(word: str) -> tuple[str, str]:
@@ -241,141 +198,3 @@ def _allowed(word: str) -> tuple[str, str]:
     if not isinstance(getattr(found, name), type):
         raise errors.Invalid(f"{module}.{name} is no type; allow types as module:Type", allow=word)
     return module, name
-
-
-def _why(error: Exception) -> str:
-    """Why a checkpoint cannot be read, in words that fit an import."""
-    if not isinstance(error, errors.Invalid) or "module" not in error.fields:
-        return str(error)
-    module, name = error.fields["module"], error.fields["name"]
-    return f"{module}.{name} is not on the allowlist; import again with --allow {module}:{name} (allow= in Python)"
-
-
-def _noted(item: Written) -> Noted:
-    data: dict[str, Any] = {"id": item.id, "task": item.task}
-    data |= ({"ns": item.ns} if item.ns else {}) | ({"path": item.path} if item.path else {})
-    return Noted(by=BY, about=WRITES, data=data | {"writes": [[item.idx, item.channel, item.kind, item.data]]})
-
-
-def _sqlite(source: str) -> sqlite3.Connection:
-    """The file, open for reading, if it is one that `SqliteSaver` made."""
-    path = Path(source)
-    if not path.is_file():
-        raise errors.NotFound(f"there is no file {source}; name the file that SqliteSaver writes", source=source)
-    with path.open("rb") as file:
-        if file.read(len(_HEADER)) != _HEADER:
-            raise errors.Invalid(f"{source} is no SQLite file; name the file that SqliteSaver writes", source=source)
-    connection = reading(path)
-    try:
-        _check(connection, source)
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        raise errors.Invalid(f"cannot read {source}: {error}; restore it from a backup") from error
-    except errors.Invalid:
-        connection.close()
-        raise
-    return connection
-
-
-def _check(connection: sqlite3.Connection, source: str) -> None:
-    """Whether a file has the tables that `SqliteSaver` makes; `Invalid`, with what it is instead, if it has not."""
-
-    def columns(table: str) -> set[str]:
-        return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-
-    for table, wanted in _SQLITE.items():
-        found = columns(table)
-        if not found:
-            told = f"{source} is no checkpoint file of LangGraph's: it has no table {table}"
-            if columns("store") >= _STORE:
-                told += "; it is a file of SqliteStore, whose memories go into a PerdureStore by its put, not by import"
-            else:
-                told += "; name the file that SqliteSaver writes"
-            raise errors.Invalid(told, source=source)
-        if not wanted <= found:
-            lack = ", ".join(sorted(wanted - found))
-            raise errors.Invalid(f"{source} is not what SqliteSaver writes: table {table} lacks {lack}", source=source)
-
-
-class _Sqlite:
-    """The tables of `SqliteSaver`."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(writes)")}
-        self._path = "task_path" if "task_path" in columns else "''"
-
-    def threads(self) -> list[str]:
-        return [row[0] for row in self._connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY 1")]
-
-    def rows(self, thread: str, codec: Bytes, lost: Counter[str]) -> Iterator[Row]:
-        query = (
-            "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints "
-            "WHERE thread_id = ? ORDER BY checkpoint_id"
-        )
-        for ns, id, parent, kind, data, metadata in self._connection.execute(query, (thread,)):
-            try:
-                checkpoint = _checkpoint(codec.load((kind, data)))
-                yield Row(ns, id, parent, checkpoint, json.loads(metadata) if metadata else {})
-            except (errors.PerdureError, ValueError, TypeError) as error:
-                lost[_why(error)] += 1
-
-    def writes(self, thread: str) -> list[Written]:
-        query = {
-            "task_path": "SELECT checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value "
-            "FROM writes WHERE thread_id = ? ORDER BY checkpoint_id, task_id, idx",
-            "''": "SELECT checkpoint_ns, checkpoint_id, task_id, '', idx, channel, type, value "
-            "FROM writes WHERE thread_id = ? ORDER BY checkpoint_id, task_id, idx",
-        }[self._path]
-        return [_written(row) for row in self._connection.execute(query, (thread,))]
-
-
-class _Postgres:
-    """The tables of `PostgresSaver`."""
-
-    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
-        self._connection = connection
-
-    def threads(self) -> list[str]:
-        return [row[0] for row in self._connection.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY 1")]
-
-    def rows(self, thread: str, codec: Bytes, lost: Counter[str]) -> Iterator[Row]:
-        blobs = {
-            (ns, channel, version): (kind, data)
-            for ns, channel, version, kind, data in self._connection.execute(
-                "SELECT checkpoint_ns, channel, version, type, blob FROM checkpoint_blobs WHERE thread_id = %s",
-                (thread,),
-            )
-        }
-        query = (
-            "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata FROM checkpoints "
-            "WHERE thread_id = %s ORDER BY checkpoint_id"
-        )
-        for ns, id, parent, found, metadata in self._connection.execute(query, (thread,)):
-            try:
-                values = dict(found.get("channel_values") or {})
-                for channel, version in found["channel_versions"].items():
-                    kind, data = blobs.get((ns, channel, str(version)), ("empty", None))
-                    if kind != "empty":
-                        values[channel] = codec.load((kind, bytes(data)))
-                yield Row(ns, id, parent, _checkpoint(found | {"channel_values": values}), metadata or {})
-            except (errors.PerdureError, ValueError, TypeError, KeyError) as error:
-                lost[_why(error)] += 1
-
-    def writes(self, thread: str) -> list[Written]:
-        query = (
-            "SELECT checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob FROM checkpoint_writes "
-            "WHERE thread_id = %s ORDER BY checkpoint_id, task_id, idx"
-        )
-        return [_written(row) for row in self._connection.execute(query, (thread,))]
-
-
-def _written(row: Any) -> Written:
-    ns, id, task, path, idx, channel, kind, data = row
-    return Written(ns, id, task, path, idx, channel, str(kind), bytes(data or b""))
-
-
-def _checkpoint(found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict) or not {"id", "channel_values", "channel_versions"} <= found.keys():
-        raise errors.Invalid("this is no checkpoint that this version of LangGraph writes")
-    return {"v": 1, "ts": "", "versions_seen": {}, "updated_channels": None} | found

@@ -9,8 +9,6 @@ file, and the last append says that the import is whole, so one that was killed 
 import json
 import os
 from collections.abc import Iterator
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -20,34 +18,21 @@ from perdure import errors
 from perdure.adapters.parts.making import made
 from perdure.events import Message, Noted, Payload, ScratchpadWritten, Spoken, ToolAsked, ToolFinished, native
 from perdure.importers.dating import beginning, dated, moment
+from perdure.importers.fitting import batches, name_refusal, refusals, row_refusal
+from perdure.importers.letta_files import SHORT, Agent, agents, listed
 from perdure.importers.report import THERE, Imported, Progress, own_things, prefix_of, source_of
 
 BY: Final = "letta"
 WHOLE: Final = "letta_whole"
 """Whether all of an agent is in, among the metadata of a session that was made by an import."""
 BATCH: Final = 250
+MESSAGE: Final = "message "
 _PAD: Final = 1 << 20
-_SHORT: Final = 200
-_SECRETS: Final = ("tool_exec_environment_variables", "secrets")
-_ELSEWHERE: Final = ("files", "sources", "groups", "mcp_servers", "skills")
 _FAILED: Final = frozenset({"error", "failed"})
 
 
-class _Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent of a file, whichever way the file spells it."""
-
-    name: str
-    settings: dict[str, Any]
-    messages: list[Any]
-    blocks: list[dict[str, Any]]
-    tools: list[dict[str, Any]]
-    digest: str
-    prefix: str = ""
-
-    @property
-    def session(self) -> str:
-        """The name of its session: the same agent in the same state has the same."""
-        return f"{self.prefix}letta/{self.name.replace('%', '%25').replace('/', '%2F')[:_SHORT]}/{self.digest}"
+Piece = tuple[str, list[Payload]]
+"""What belongs together, and what it is."""
 
 
 async def import_from(
@@ -61,7 +46,7 @@ async def import_from(
     """Bring over the agents of a file, or of every `.af` file in a folder, under names that begin with the `prefix`."""
     prefix = prefix_of(prefix)
     report = Imported(source=source_of(source), dry_run=dry_run)
-    found = [msgspec.structs.replace(agent, prefix=prefix) for agent in _agents(source, report)]
+    found = [msgspec.structs.replace(agent, prefix=prefix) for agent in agents(source, report)]
     for done, agent in enumerate(found, 1):
         await _bring(db.aio, agent, report)
         if progress is not None:
@@ -69,9 +54,21 @@ async def import_from(
     return report
 
 
-async def _bring(db: perdure.AsyncPerdure, agent: _Agent, report: Imported) -> None:
+async def _bring(db: perdure.AsyncPerdure, agent: Agent, report: Imported) -> None:
+    """One agent into its session; one that cannot be written is named, and keeps no other from coming."""
+    if why := name_refusal(db, agent.session):
+        report.skip(agent.session[:1000], why, lacks=agent.session[:1000])
+        return
+    try:
+        await _add(db, agent, report)
+    except (errors.CallerError, errors.ConflictError) as error:
+        report.skip(agent.session, f"it could not be imported whole: {error}", lacks=agent.session)
+
+
+async def _add(db: perdure.AsyncPerdure, agent: Agent, report: Imported) -> None:
     session = db.named(agent.session)
-    messages = list(_messages(agent, report))
+    row = await _row(agent, report)
+    pieces = await _fitting(agent, [*_notes(agent), *_messages(agent, report)], report)
     try:
         whole = (await session.info()).metadata.get(WHOLE)
         if whole is not False:
@@ -80,63 +77,74 @@ async def _bring(db: perdure.AsyncPerdure, agent: _Agent, report: Imported) -> N
             return
     except errors.NotFound:
         if not report.dry_run:
-            await _create(db, agent)
-    pieces = [*_notes(agent), *messages]
+            await made(db, agent.session, **row)
     if not report.dry_run:
-        for number, first in enumerate(range(0, len(pieces), BATCH)):
-            payloads = [payload for piece in pieces[first : first + BATCH] for payload in piece]
-            more = first + BATCH < len(pieces)
-            await session.record(payloads, more=more, key=f"{agent.session}/{number}")
-        row = await session.info()
-        await session.configure(metadata={**row.metadata, WHOLE: True})
+        parts = list(batches([payloads for _, payloads in pieces], BATCH))
+        for number, part in enumerate(parts, 1):
+            payloads = [payload for piece in part for payload in piece]
+            await session.record(payloads, more=number < len(parts), key=f"{agent.session}/{number}")
+        known = await session.info()
+        await session.configure(metadata={**known.metadata, WHOLE: True})
     report.sessions += 1
-    report.items += len(messages)
+    report.items += sum(what.startswith(MESSAGE) for what, _ in pieces)
     report.names.append(agent.session)
 
 
-async def _create(db: perdure.AsyncPerdure, agent: _Agent) -> None:
+async def _row(agent: Agent, report: Imported) -> dict[str, Any]:
+    """What the session is made with; a prompt that does not fit is left out and named."""
     settings = agent.settings
     model = settings.get("llm_config") or {}
     config = {"system_prompt": settings.get("system"), "model": model.get("model") if type(model) is dict else None}
-    tags = [tag.get("tag") if type(tag) is dict else tag for tag in _list(settings.get("tags"))]
+    tags = [tag.get("tag") if type(tag) is dict else tag for tag in listed(settings.get("tags"))]
     marks = {"letta_agent": settings.get("id"), "letta_type": settings.get("agent_type")}
     known = {name: mark for name, mark in marks.items() if type(mark) is str}
     times = [_when(message) for message in agent.messages]
-    await made(
-        db,
-        agent.session,
-        title=agent.name[:_SHORT],
-        tags=[tag for tag in tags if type(tag) is str and len(tag) <= _SHORT],
-        metadata={**known, **beginning(times), WHOLE: False},
-        config={name: value for name, value in config.items() if type(value) is str},
-    )
+    row: dict[str, Any] = {
+        "title": agent.name[:SHORT],
+        "tags": [tag for tag in tags if type(tag) is str and len(tag) <= SHORT],
+        "metadata": {**known, **beginning(times), WHOLE: False},
+        "config": {name: value for name, value in config.items() if type(value) is str},
+    }
+    if why := await row_refusal(**row):
+        report.skip(f"{agent.session} system prompt", why, lacks=agent.session)
+        row["config"] = {}
+    return row
 
 
-def _notes(agent: _Agent) -> Iterator[list[Payload]]:
+async def _fitting(agent: Agent, pieces: list[Piece], report: Imported) -> list[Piece]:
+    """The pieces that fit; the others are named."""
+    refused = await refusals([payloads for _, payloads in pieces], keyed=True)
+    for (what, _), why in zip(pieces, refused, strict=True):
+        if why is not None:
+            report.skip(f"{agent.session} {what}", why, lacks=agent.session)
+    return [piece for piece, why in zip(pieces, refused, strict=True) if why is None]
+
+
+def _notes(agent: Agent) -> Iterator[Piece]:
     """What the agent is and remembers: for people on the scratchpad, exactly in notes."""
-    yield [Noted(by=BY, about="agent", data=agent.settings)]
+    yield "agent", [Noted(by=BY, about="agent", data=agent.settings)]
     for about, found in (("block", agent.blocks), ("tool", agent.tools)):
-        for item in found:
-            yield [Noted(by=BY, about=about, data=item)]
+        for number, item in enumerate(found, 1):
+            yield f"{about} {number}", [Noted(by=BY, about=about, data=item)]
     pad = "\n\n".join(f"# {block.get('label', 'block')}\n{block.get('value', '')}" for block in agent.blocks)
     if pad:
-        yield [ScratchpadWritten(content=pad.encode()[:_PAD].decode("utf-8", "ignore"))]
+        yield "scratchpad", [ScratchpadWritten(content=pad.encode()[:_PAD].decode("utf-8", "ignore"))]
 
 
-def _messages(agent: _Agent, report: Imported) -> Iterator[list[Payload]]:
+def _messages(agent: Agent, report: Imported) -> Iterator[Piece]:
     """Each message as events, with itself beside them."""
     spoken: set[str] = set()
     for number, message in enumerate(agent.messages, 1):
+        what = f"{MESSAGE}{number}"
         if type(message) is not dict or type(message.get("role")) is not str:
-            report.skip(
-                f"{agent.session} message {number}", "it is no message: an object with a role", lacks=agent.session
-            )
+            why = "it is no message: an object with a role"
+            report.skip(f"{agent.session} {what}", why, lacks=agent.session)
             continue
         payloads = said(message, spoken)
         if payloads:
-            yield list(native(BY, message, dated(payloads, _when(message))))
+            yield what, list(native(BY, message, dated(payloads, _when(message))))
         else:
-            yield [Noted(by=BY, about=message["role"], data=message)]
+            yield what, [Noted(by=BY, about=message["role"], data=message)]
 
 
 def _when(message: Any) -> str | None:
@@ -180,7 +188,7 @@ def _from_user(message: dict[str, Any]) -> list[Spoken]:
 
 def _from_agent(message: dict[str, Any], spoken: set[str]) -> list[Spoken]:
     blocks = [block for part in _content(message) if (block := _block(part)) is not None]
-    calls = [call for item in (*_list(message.get("tool_calls")), *_content(message)) if (call := _call(item))]
+    calls = [call for item in (*listed(message.get("tool_calls")), *_content(message)) if (call := _call(item))]
     words = [call for call in calls if call.name == "send_message" and type(_word(call)) is str]
     if words:  # then what it says besides are thoughts
         blocks = [
@@ -201,7 +209,7 @@ def _from_agent(message: dict[str, Any], spoken: set[str]) -> list[Spoken]:
 
 
 def _from_tools(message: dict[str, Any], spoken: set[str]) -> list[Spoken]:
-    returned = [item for item in _list(message.get("tool_returns")) if type(item) is dict]
+    returned = [item for item in listed(message.get("tool_returns")) if type(item) is dict]
     returned += [part for part in _content(message) if type(part) is dict and part.get("type") == "tool_return"]
     found: list[Spoken] = []
     for item in returned:
@@ -281,97 +289,3 @@ def _parsed(text: Any, otherwise: Any = None) -> Any:
         return json.loads(text, parse_constant=str) if type(text) is str else otherwise
     except (ValueError, RecursionError):
         return otherwise
-
-
-# ── files ──
-
-
-def _agents(given: str | os.PathLike[str], report: Imported) -> Iterator[_Agent]:
-    """The agents in a file, or in the files of a folder."""
-    source = Path(given).expanduser()
-    if not source.exists():
-        raise errors.NotFound(f"there is no {source}; give an agent file or a folder of them", source=str(source))
-    paths = sorted(source.glob("*.af")) if source.is_dir() else [source]
-    if not paths:
-        raise errors.Invalid("there is no .af file here; give an agent file or a folder of them", source=str(source))
-    for path in paths:
-        try:
-            found = list(_in_file(path, report))
-        except errors.Invalid as wrong:
-            if not source.is_dir():
-                raise
-            report.skip(str(path), wrong.message)
-            continue
-        yield from found
-
-
-def _in_file(path: Path, report: Imported) -> Iterator[_Agent]:
-    document = _document(path)
-    if type(document.get("agents")) is list:
-        blocks, tools = _by_id(document.get("blocks")), _by_id(document.get("tools"))
-        for name in _ELSEWHERE:
-            if document.get(name):
-                report.skip(str(path), f"its {name} have no place in a session: {len(_list(document[name]))}")
-        for agent in document["agents"]:
-            if type(agent) is not dict:
-                raise errors.Invalid("an agent in an agent file is an object", source=str(path))
-            yield _agent(agent, _named(agent, "block_ids", blocks), _named(agent, "tool_ids", tools), path, report)
-    elif type(document.get("core_memory")) is list and type(document.get("messages")) is list:
-        own = [item for item in _list(document.get("tools")) if type(item) is dict]
-        memory = [item for item in document["core_memory"] if type(item) is dict]
-        yield _agent(document, memory, own, path, report)
-    else:
-        raise errors.Invalid(
-            "this is no Letta agent file: it has neither agents nor core_memory and messages", source=str(path)
-        )
-
-
-def _agent(
-    agent: dict[str, Any],
-    blocks: list[dict[str, Any]],
-    tools: list[dict[str, Any]],
-    path: Path,
-    report: Imported,
-) -> _Agent:
-    name = agent.get("name")
-    name = name if type(name) is str and name else "agent"
-    messages = agent.get("messages")
-    digest = sha256(json.dumps([agent, blocks, tools], sort_keys=True).encode()).hexdigest()[:16]
-    settings = {key: value for key, value in agent.items() if key not in ("messages", "core_memory", "tools")}
-    for secret in _SECRETS:
-        if settings.pop(secret, None):
-            report.skip(f"{path} {name}", f"the values of its {secret} are secrets and stay behind")
-    return _Agent(
-        name=name,
-        settings=settings,
-        messages=messages if type(messages) is list else [],
-        blocks=blocks,
-        tools=tools,
-        digest=digest,
-    )
-
-
-def _list(found: Any) -> list[Any]:
-    """A list as it is; nothing for what should be one and is not."""
-    return found if type(found) is list else []
-
-
-def _by_id(found: Any) -> dict[str, dict[str, Any]]:
-    items = [item for item in _list(found) if type(item) is dict]
-    return {str(item.get("id")): item for item in items}
-
-
-def _named(agent: dict[str, Any], field: str, known: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    return [known[name] for name in _list(agent.get(field)) if type(name) is str and name in known]
-
-
-def _document(path: Path) -> dict[str, Any]:
-    """The file as plain data, without lone surrogates and endless numbers."""
-    try:
-        found = json.loads(path.read_bytes(), parse_constant=str)
-        found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError) as wrong:
-        raise errors.Invalid(f"an agent file is JSON, whole and in UTF-8: {wrong}", source=str(path)) from wrong
-    if type(found) is not dict:
-        raise errors.Invalid("an agent file is a JSON object", source=str(path))
-    return found

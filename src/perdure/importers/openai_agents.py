@@ -72,9 +72,15 @@ async def import_from(
     report = Imported(source=source_of(source), dry_run=dry_run)
     try:
         with closing(_opened(source)) as file:
-            found = list(_sources(file, prefix, report))
+            found = list(dict.fromkeys(_sources(file, prefix, report)))  # a damaged index tells some twice
+            names: set[str] = set()
             for done, item in enumerate(found, 1):
-                await _bring(db.aio, file, item, prefix, report)
+                if item.name in names:
+                    what = f"{prefix}{item.name} in {item.table}"
+                    report.skip(what, "the file has another conversation of this name", lacks=prefix + item.name)
+                else:
+                    await _bring(db.aio, file, item, prefix, report)
+                names.add(item.name)
                 if progress is not None:
                     progress(done, len(found))
     except UNREADABLE as error:

@@ -27,6 +27,12 @@ def source_of(given: Any) -> str:
     return found
 
 
+def shown_as(source: str) -> str:
+    """A source as reports name it: without passwords."""
+    scheme, mark, rest = source.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if mark else source
+
+
 def prefix_of(given: Any) -> str:
     """What the names of imported sessions begin with; `Invalid` if it is no text."""
     if not isinstance(given, str):
@@ -64,6 +70,9 @@ class Imported(msgspec.Struct, kw_only=True):
     skipped: list[Skipped] = []
     incomplete: list[str] = []
     """The names of those of which something was not brought over: it could not be read, or had no place here."""
+
+    def __post_init__(self) -> None:
+        self.source = printable(self.source)
 
     def skip(self, what: str, why: str, *, lacks: str | None = None) -> None:
         """Note what is left out, and the name of the session that lacks it."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,19 @@ def test_a_framework_that_is_not_installed_is_named_with_its_extra(
     told = run("import", "langgraph", "old.db", "--store", str(tmp_path / "new.db"))
     assert told.exit_code == 2
     assert "pip install 'perdure[langgraph]'" in told.stderr
+
+
+@pytest.mark.parametrize("how", [(), ("--dry-run",)])
+def test_what_does_not_fit_is_named_and_the_rest_is_imported(run: Run, tmp_path: Path, how: tuple[str, ...]) -> None:
+    path = tmp_path / os.fsdecode(b"agents\xff.db")
+    for name, words in (("large", "x" * (17 << 20)), ("n" * 1200, "hi"), ("small", "hi")):
+        session = SQLiteSession(name, path)
+        asyncio.run(session.add_items([{"role": "user", "content": "first"}, {"role": "user", "content": words}]))
+        session.close()
+    words = ("import", "openai-agents", str(path), "--store", str(tmp_path / "new.db"), *how)
+    told = run(*words, "--json")
+    found = json.loads(told.stdout)
+    assert (told.exit_code, found["sessions"], found["items"], found["names"]) == (5, 2, 3, ["large", "small"])
+    assert [item["what"] for item in found["skipped"]] == ["row 2 of large", "n" * 1000]
+    shown = run(*words)
+    assert (shown.exit_code, "2 sessions not imported whole" in shown.stderr) == (5, True)
