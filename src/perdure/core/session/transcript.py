@@ -113,7 +113,8 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
 def standing(events: Iterable[Event]) -> list[Event]:
     """The events without those that later ones retract, and without the shells of turns that have lost everything."""
     found = list(events)
-    gone = _merged((event.data.first, event.data.upto) for event in found if isinstance(event.data, Retracted))
+    told = [event.data for event in found if event.kind == Retracted.kind]  # the others need not be decoded for this
+    gone = _merged((data.first, data.upto) for data in told if isinstance(data, Retracted))
     if not gone:
         return found
     lost = _within({event.version for event in found}, gone)

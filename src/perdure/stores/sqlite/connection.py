@@ -70,8 +70,10 @@ def patience(tries: int) -> bool:
     return True
 
 
-def connect(path: str, *, writable: bool) -> apsw.Connection:
-    """A connection with the settings every one of ours has. The file must exist unless writable."""
+def connect(path: str, *, writable: bool, reads: bool = True) -> apsw.Connection:
+    """A connection with the settings every one of ours has. The file must exist unless writable. One that `reads` no
+    rows is spared looking at the tables, which takes longer than all the rest.
+    """
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE if writable else apsw.SQLITE_OPEN_READONLY
     name = path
     if not writable and _sealed_off(path):
@@ -79,7 +81,8 @@ def connect(path: str, *, writable: bool) -> apsw.Connection:
         name, flags = f"file:{escaped}?immutable=1", flags | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=200)
     connection.set_busy_handler(patience)
-    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    if reads:
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     if writable:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")

@@ -52,7 +52,7 @@ class Readers:
                 return None
             try:
                 if self._watch is None:
-                    self._watch = connect(self._path, writable=False)
+                    self._watch = connect(self._path, writable=False, reads=False)
                     self._watch.set_busy_timeout(0)
                     self._watches += 1
                 return self._watches, self._watch.pragma("data_version")
