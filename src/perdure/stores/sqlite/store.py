@@ -228,7 +228,7 @@ class SqliteStore:
         """Rows that match, newest first."""
         await self._catch_up(query)
         return await self._read(
-            lambda connection: reads.find(self._packing, connection, *finding.select(self._packing, query))
+            lambda connection: reads.find(self._packing, connection, *finding.select(self._packing, query, connection))
         )
 
     async def count(self, query: Query) -> int:
