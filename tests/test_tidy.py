@@ -21,7 +21,7 @@ PACKAGE = ROOT / "src" / "perdure"
 
 MODULE_LINES = 400
 FUNCTION_LINES = 60
-PUBLIC_NAMES = 26
+PUBLIC_NAMES = 28
 ROOT_DISTRIBUTIONS = 12
 
 # Files outside edge/ that may catch everything, each with the reason why nothing narrower would do.

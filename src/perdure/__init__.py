@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perdure.core.session.values import Ref
     from perdure.core.session.waking import WakePolicy
     from perdure.edge.blocking import Perdure, Session, open
+    from perdure.edge.client.connecting import aconnect, connect
     from perdure.edge.keeping import arestore, restore
     from perdure.edge.library import AsyncPerdure, aopen
     from perdure.edge.session import AsyncSession
@@ -50,8 +51,10 @@ __all__ = [
     "WakePolicy",
     "WorldError",
     "__version__",
+    "aconnect",
     "aopen",
     "arestore",
+    "connect",
     "declare",
     "drive",
     "errors",
@@ -74,8 +77,10 @@ _HOMES = {
     "Session": "edge.blocking",
     "SnapshotPolicy": "services.loading",
     "WakePolicy": "core.session.waking",
+    "aconnect": "edge.client.connecting",
     "aopen": "edge.library",
     "arestore": "edge.keeping",
+    "connect": "edge.client.connecting",
     "declare": "core.session.declared",
     "drive": "waiting",
     "events": "events",

@@ -31,8 +31,8 @@ from perdure.edge.library import AsyncPerdure
 from perdure.edge.session import AsyncSession
 from perdure.edge.timing import timeouts_of
 from perdure.ports.store import Store
+from perdure.services.acting import Identity
 from perdure.services.loading import SnapshotPolicy
-from perdure.services.sessions import Identity
 from perdure.services.timeouts import BATCH, SweepReport
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing import FixedAmbient

@@ -245,6 +245,24 @@ async def test_a_session_that_is_written_to_meanwhile_is_not_called_broken(world
     assert report.events > 9
 
 
+async def test_a_session_that_is_written_to_without_a_pause_is_not_called_broken(world: World) -> None:
+    session = await world.create()
+    await world.turn(session)
+    asked = world.store.checkpoints
+    looks = 0
+
+    async def while_writing(name: SessionId) -> Any:
+        nonlocal looks
+        looks += 1
+        await world.turn(session)
+        return await asked(name)
+
+    world.store.checkpoints = while_writing  # type: ignore[method-assign]
+    report = await world.verifying.verify(session)
+    assert looks > 1, "nothing was written while it looked again"
+    assert report.ok, report.problems
+
+
 # ── flipped bits ──────────────────────────────────────────────────────────────────────────────────
 
 

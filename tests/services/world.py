@@ -12,6 +12,7 @@ from perdure.core.session.ids import SessionId
 from perdure.core.session.turns import Message, ToolAsked, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from perdure.edge.files import DiskFiles
 from perdure.ports.store import Store
+from perdure.services.acting import Identity
 from perdure.services.branches import Branches, BranchRequest
 from perdure.services.checkpoints import Checkpoints
 from perdure.services.erasure import Erasure
@@ -19,7 +20,7 @@ from perdure.services.exporting import Exporting
 from perdure.services.importing import Importing, ImportReport
 from perdure.services.loading import SnapshotPolicy
 from perdure.services.mirroring import Mirroring
-from perdure.services.sessions import Identity, Sessions
+from perdure.services.sessions import Sessions
 from perdure.services.verifying import Verifying
 from perdure.testing import FixedAmbient
 

@@ -47,11 +47,12 @@ def copying(
     """What backup, restore and upgrade need of the world, with these keys and this cold storage."""
     from perdure.core.errors import KeyMissing, NotAStore
     from perdure.sealing.opening import key_places
+    from perdure.services.acting import Identity
     from perdure.services.cooling import CoolingStore
     from perdure.services.copies import Held, Proven, Wiring, proven
     from perdure.services.heads import SignReport
     from perdure.services.loading import SnapshotPolicy
-    from perdure.services.sessions import Identity, Sessions
+    from perdure.services.sessions import Sessions
 
     chance = ambient or RealAmbient()
 

@@ -30,10 +30,11 @@ async def sign_heads(
     """Vouch for every session of a store as it stands; with `accept`, whatever was signed before. One that is not of
     today's format is left alone.
     """
+    from perdure.services.acting import Identity
     from perdure.services.cooling import CoolingStore
     from perdure.services.heads import HeadKeeper, SignReport
     from perdure.services.loading import SnapshotPolicy
-    from perdure.services.sessions import Identity, Sessions
+    from perdure.services.sessions import Sessions
 
     done = SignReport(sealed=False)
     if (await aside(engine.facts)).format < engine.latest:

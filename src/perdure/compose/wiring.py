@@ -21,6 +21,7 @@ from perdure.ports.store import Store
 from perdure.sealing.given import AS_FOUND, Given
 
 if TYPE_CHECKING:
+    from perdure.services.acting import Identity
     from perdure.services.archiving import Archiving
     from perdure.services.blobs import Blobs
     from perdure.services.branches import Branches
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from perdure.services.merging import Merging
     from perdure.services.mirroring import Mirroring
     from perdure.services.recording import Recording
-    from perdure.services.sessions import Identity, Sessions
+    from perdure.services.sessions import Sessions
     from perdure.services.timeouts import Timekeeper
     from perdure.services.verifying import Verifying
     from perdure.services.waking import Waking
@@ -209,8 +210,8 @@ def embedded(
         if type(value) is not str or not 0 < len(value) <= MAX_NAME:
             raise Invalid(f"{name} is a text of 1 to {MAX_NAME} characters, not {value!r:.80}")
         check(value)
+    from perdure.services.acting import Identity
     from perdure.services.loading import SnapshotPolicy
-    from perdure.services.sessions import Identity
 
     chance = ambient or RealAmbient()
     archive = open_cold(cold)

@@ -24,6 +24,7 @@
     │   │   ├── RedactionRefused    this event carries structure, not content
     │   │   ├── HookRefused         a hook before the move said no
     │   │   ├── NotOwner            only the session's owner may do this
+    │   │   ├── LastAdmin           a tenant without an admin could not be administered
     │   │   ├── RenewalRefused      the session may not live any longer
     │   │   ├── ToolUnbound         the tool is bound to nothing that could be called here
     │   │   └── WakeRefused         the session cannot go on as things are; it stays asleep
@@ -34,6 +35,11 @@
     │   │       ├── ToolUnauthorized         it is there, but not for this session
     │   │       ├── RetrievalFailed          required evidence is stale and could not be had again
     │   │       └── MemoryUnavailable        a layer of memory was required and could not be loaded
+    │   ├── Unauthenticated         nobody known asks: no key or token, or one that does not count
+    │   │   ├── TokenExpired            its time is over: refresh it
+    │   │   └── TokenRevoked            it was taken back, or replaced by another one: sign in again
+    │   ├── Denied                  known, but not allowed to do this
+    │   ├── RateLimited             too many requests; says when the next one is taken
     │   ├── KeyReused               same idempotency key, another body
     │   ├── BudgetExhausted         the account has not that much left
     │   └── SchemaError             a document does not fit its declared schema
@@ -53,6 +59,7 @@
         │   ├── WrongKey            a master key is there, but it is another one
         │   └── Shredded            the salt was destroyed: what it sealed is gone for good
         ├── ColdUnreachable         cold storage does not serve: the network, the credentials, the disk
+        ├── Unreachable             the server does not answer, or what answers is not perdure
         ├── NotAStore               the file is something else
         ├── NewerStore              written by a newer perdure
         ├── OldSqlite               the linked SQLite has a known corruption bug
@@ -225,8 +232,32 @@ class NotOwner(Refused):
     """Only the session's owner may do this."""
 
 
+class LastAdmin(Refused):
+    """A tenant without an admin could not be administered."""
+
+
 class RenewalRefused(Refused):
     """The session may not live any longer."""
+
+
+class Unauthenticated(CallerError):
+    """Nobody known asks: no key or token, or one that does not count."""
+
+
+class TokenExpired(Unauthenticated):
+    """The token's time is over: refresh it."""
+
+
+class TokenRevoked(Unauthenticated):
+    """The token was taken back, or replaced by another one: sign in again."""
+
+
+class Denied(CallerError):
+    """Known, but not allowed to do this."""
+
+
+class RateLimited(CallerError):
+    """Too many requests; `retry_after` says in how many seconds the next one is taken."""
 
 
 class KeyReused(CallerError):
@@ -283,6 +314,10 @@ class BundleMissing(Damaged):
 
 class ColdUnreachable(WorldError):
     """Cold storage does not serve: the network, the credentials, the disk."""
+
+
+class Unreachable(WorldError):
+    """The server does not answer, or what answers is not perdure."""
 
 
 class KeyMissing(WorldError):

@@ -64,7 +64,7 @@ class AsyncBlobs:
         """Write a blob to a file that is there whole and proven, or not at all; how many bytes that were."""
         target = files.refused_own(self._services, path_of(path))
         reader = await self._services.blobs.open(ref)
-        await files.DiskFiles().replace(target, _told(reader, progress_of(progress)))
+        await files.DiskFiles().replace(target, told(reader, progress_of(progress)))
         return reader.size
 
     async def stat(self, ref: Ref | str) -> "BlobInfo":
@@ -160,7 +160,7 @@ class BlobFile(RawIOBase):
             raise ValueError("the file is closed; open the blob again")
 
 
-async def _told(reader: "BlobReader", progress: Progress | None) -> AsyncIterator[bytes]:
+async def told(reader: "BlobReader", progress: Progress | None) -> AsyncIterator[bytes]:
     """The pieces of a blob, and how far they go."""
     async for piece in reader:
         if progress is not None:

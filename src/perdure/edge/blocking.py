@@ -47,21 +47,25 @@ class _Blocking:
 def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[_Blocking, P], R]:
-    """The blocking twin of an async method, with the same signature and words."""
+    """The blocking twin of an async method, with the same signature and words, of whatever is behind."""
+    name = method.__name__
 
     @wraps(method)
     def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return drive(method(self._behind, *args, **kwargs))
+        found: R = drive(getattr(self._behind, name)(*args, **kwargs))
+        return found
 
     return call
 
 
 def passing(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[_Blocking, P], R]:
     """The same method, for those that wait for nothing."""
+    name = method.__name__
 
     @wraps(method)
     def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return method(self._behind, *args, **kwargs)
+        found: R = getattr(self._behind, name)(*args, **kwargs)
+        return found
 
     return call
 
@@ -70,10 +74,11 @@ def returning_session(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncSession]],
 ) -> Callable[Concatenate[_Blocking, P], "Session"]:
     """Like `blocking`, for methods that give back a session."""
+    name = method.__name__
 
     @wraps(method)
     def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> "Session":
-        return Session(drive(method(self._behind, *args, **kwargs)))
+        return Session(drive(getattr(self._behind, name)(*args, **kwargs)))
 
     return call
 

@@ -9,7 +9,7 @@ import msgspec
 from perdure.core.errors import Invalid
 from perdure.core.session import commands as do
 from perdure.core.session.declared import Declared
-from perdure.core.session.ids import SessionId, session_id
+from perdure.core.session.ids import SessionId, is_id, session_id
 from perdure.core.session.origin import Config
 from perdure.core.session.shown import shown
 from perdure.core.session.timeouts import admit_names
@@ -124,6 +124,12 @@ def naming(title: str, metadata: dict[str, Any], name: str | None, id: str) -> t
     return title, {"name": name, **metadata}
 
 
+def must_be_a_name(name: str | None) -> None:
+    """`Invalid` for a name that is an id: whether it is taken would tell of sessions that are somebody else's."""
+    if name is not None and is_id(name):
+        raise Invalid("a name that is an id leads to that session; choose another name")
+
+
 def config_of(config: Config | dict[str, Any] | None) -> Config | None:
     """A configuration from its fields, checked."""
     if config is None or isinstance(config, Config):
@@ -161,6 +167,8 @@ def vars_of(value: Any, declared: Declared[Any] | None) -> dict[str, Any]:
         return {"vars": document, "schema": declared.name, "schema_version": declared.version}
     if value is None:
         return {}
+    if type(value) is Vars:  # what somebody declared elsewhere, as it came over a connection
+        return {"vars": value.document, "schema": value.schema, "schema_version": value.schema_version}
     if type(value) is not dict:
         raise Invalid("vars are a dict, or an instance of a model you declare; pass declared=")
     return {"vars": value}

@@ -105,7 +105,7 @@ class AsyncPerdure(Timekeeping, Keeping):
             isolation=isolation,
             account=fresh if cap is not None else None,
             exit_criteria=texts_of(exit_criteria, "exit criterion"),
-            agent_id=_agent(agent_id),
+            agent_id=agent_of(agent_id),
             activate=activate,
             **vars_of(vars, declared),
         )
@@ -327,7 +327,8 @@ def aopen(
     return Opening(opened())
 
 
-def _agent(agent: Any) -> str | None:
+def agent_of(agent: Any) -> str | None:
+    """An agent's id as text, if there is one, or `Invalid`."""
     return None if agent is None else text_of(str(agent) if type(agent) is int else agent, "agent_id")
 
 

@@ -251,7 +251,8 @@ class AsyncSession(Attaching, Conversing, Living, Timed):
         """The id of a checkpoint, unless it is another session's."""
         found = await self._services.store.checkpoint(given.text_of(checkpoint, "checkpoint"))
         if found is not None and found[0] != self.id:
-            raise NotFound(f"session {self.id} has no checkpoint {checkpoint}; look at its list", session=self.id)
+            # in the words for one that is nowhere: whose it is, is nobody's business
+            raise NotFound(f"no checkpoint {checkpoint}; look at the session's checkpoints", checkpoint=checkpoint)
         if found is None:  # those of an archived session are known once it was looked at
             await self._services.store.checkpoints(self.id)
         return checkpoint

@@ -29,9 +29,22 @@ class AsyncTurn:
         if self._over:
             raise TurnRefused(f"turn {self.number} is over; begin another one", turn=self.number)
         drafts = tuple(Draft(item, agent=self._agent) for item in payloads)
+        version, number = await self._write(drafts)
+        self.number = number or self.number
+        return version
+
+    async def _write(self, drafts: tuple[Draft, ...]) -> tuple[int, int | None]:
+        """Make these durable; the version that led to, and the turn they belong to."""
         outcome = await self._services.sessions.handle(self._session, do.Append(drafts=drafts))
-        self.number = outcome.events[0].turn or self.number if outcome.events else self.number
-        return outcome.version
+        return outcome.version, outcome.events[0].turn if outcome.events else None
+
+    async def _recover(self, reason: str) -> None:
+        """Leave the turn interrupted."""
+        await self._services.lifecycle.recover(self._session, reason=reason)
+
+    def _fresh(self) -> str:
+        """An id that nobody has used."""
+        return self._services.sessions.fresh_id()
 
     async def __aenter__(self) -> Self:
         opening: list[Payload] = [TurnStarted(model=self._model)]
@@ -41,7 +54,7 @@ class AsyncTurn:
             await unbroken(self._append(*opening))
         except BaseException as stopped:
             if self.number:  # it was begun, but nobody gets inside to end it
-                await unbroken(self._services.lifecycle.recover(self._session, reason=type(stopped).__name__))
+                await unbroken(self._recover(type(stopped).__name__))
             raise
         return self
 
@@ -55,9 +68,9 @@ class AsyncTurn:
             if kind is None:
                 await self._append(TurnFinished(tokens_in=self._tokens[0], tokens_out=self._tokens[1]))
             else:
-                await self._services.lifecycle.recover(self._session, reason=kind.__name__)
+                await self._recover(kind.__name__)
         except TurnRefused as unanswered:
-            await self._services.lifecycle.recover(self._session, reason=unanswered.code)
+            await self._recover(unanswered.code)
             raise
         finally:
             self._over = True
@@ -72,7 +85,7 @@ class AsyncTurn:
 
     async def ask(self, name: str, arguments: Any = None, *, call: str | None = None) -> str:
         """The model wants a tool run; the id of the call."""
-        made = call or f"call-{self._services.sessions.fresh_id()}"
+        made = call or f"call-{self._fresh()}"
         await self._append(ToolAsked(call=made, name=name, arguments=arguments))
         return made
 

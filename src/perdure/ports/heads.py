@@ -32,6 +32,9 @@ class Vouched(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     remark: str
     fault: str = ""
+    store: str = ""
+    mac: bytes = b""
+    """The mark of the store it was signed for, and the signature itself, for whoever takes it elsewhere."""
 
 
 class Heads(Protocol):
@@ -47,6 +50,10 @@ class Heads(Protocol):
 
     def known(self, after: bytes, limit: int) -> tuple[Vouched, ...]:
         """All heads of the store in the order of their salts, after this one."""
+        ...
+
+    def fault(self, head: Vouched) -> str:
+        """Why a head that was taken elsewhere is not to be believed; empty when this store's keys signed it."""
         ...
 
     def drop(self, salts: Sequence[bytes]) -> None:

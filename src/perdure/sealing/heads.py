@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from perdure.core.session.ids import SessionId, text
+from perdure.core.session.ids import SessionId, raw, text
 from perdure.ports.ambient import Ambient
 from perdure.ports.heads import Reached, Vouched
 from perdure.ports.seal import Place
@@ -83,6 +83,21 @@ class SignedHeads:
         """All heads of the store."""
         return tuple(self._vouched(head) for head in self._vault.heads_of(self._store, after, limit))
 
+    def fault(self, head: Vouched) -> str:
+        """Signed anew, and compared."""
+        taken = SignedHead(
+            salt=head.salt,
+            store=head.store,
+            tenant=head.tenant,
+            session=raw(head.session),
+            version=head.version,
+            digest=head.digest,
+            at=head.at,
+            remark=head.remark,
+            mac=head.mac,
+        )
+        return fault_of(self._key, self._store, taken)
+
     def drop(self, salts: Sequence[bytes]) -> None:
         """Forget heads."""
         if salts:
@@ -109,4 +124,6 @@ class SignedHeads:
             at=head.at,
             remark=head.remark,
             fault=fault_of(self._key, self._store, head),
+            store=head.store,
+            mac=head.mac,
         )

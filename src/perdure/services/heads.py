@@ -242,6 +242,23 @@ class HeadKeeper:
         """The signed heads of sessions of the tenant that the store does not have."""
         return tuple([item for heads in self._books.values() for item in await self._lost_in(heads)])
 
+    def genuine(self, head: Vouched) -> bool | None:
+        """Whether a head that was taken elsewhere was signed with the keys of this store; None where there are none."""
+        return any(not heads.fault(head) for heads in self._books.values()) if self.kept else None
+
+    async def former(self, session: SessionId) -> tuple[Vouched, ...]:
+        """The signed heads of this id that are not those of the session that is here now, if one is: erasing takes a
+        head along, so one that is left tells of a log that was taken out, or replaced by another.
+        """
+        placed = await self._placed(session)
+        own, found = None if placed is None else placed[1].salt, list[Vouched]()
+        for heads in self._books.values():
+            after = b""
+            while page := await aside(partial(heads.known, after, PAGE)):
+                found += [item for item in page if (item.tenant, item.session) == (self._tenant, session)]
+                after = page[-1].salt
+        return tuple(item for item in found if item.salt != own)
+
     async def _lost_in(self, heads: Heads, *, every: bool = False) -> list[Vouched]:
         """The heads without a session, of one tenant or of `every` one."""
         lost: list[Vouched] = []

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.errors import CallerError, ConflictError, KeyInFlight, KeyReused, VersionConflict
+from perdure.core.masking import masked_draft
 from perdure.core.session import budget
 from perdure.core.session import commands as do
 from perdure.core.session import state as states
@@ -28,6 +29,7 @@ from perdure.ports.ambient import Ambient
 from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, Snapshot, Store
 from perdure.projections.row import row_of, same_listing
 from perdure.services.accounts import moves_of
+from perdure.services.acting import Identity
 from perdure.services.keys import key_use
 from perdure.services.loading import CACHED_SESSIONS, Loaded, Loader, SnapshotPolicy, snapshot_of, stale
 from perdure.services.restoring import base_of
@@ -81,15 +83,11 @@ class Prefix(msgspec.Struct, frozen=True, kw_only=True):
 NO_PREFIX: Final = Prefix(state=states.BLANK, digest=None, segments=())
 
 
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom the embedded library acts."""
-
-    tenant: str = "local"
-    actor: str = "local"
-
-
 class Sessions:
     """Load → decide → append, for every command on a session."""
+
+    masks: str | None = None
+    """What is masked before it is written: pii, credentials or all; None for nothing."""
 
     def __init__(
         self,
@@ -341,7 +339,7 @@ class Sessions:
                 )
                 drafts.append(mark)
             else:
-                drafts.append(item)
+                drafts.append(item if self.masks is None else masked_draft(item, self.masks))
         chance = self.ambient.random(RANDOM_BYTES + BLIND_BYTES * len(drafts))
         stamp = Stamp(
             tenant=self.identity.tenant,
@@ -349,7 +347,7 @@ class Sessions:
             raw_session=raw(session),
             uid=self._fresh_id(at, chance[:RANDOM_BYTES]),
             at=at,
-            actor=self.identity.actor,
+            actor=self.identity.who,
             blinds=chance[RANDOM_BYTES:],
             key=key,
         )
@@ -364,7 +362,7 @@ class Sessions:
 
     def _key_use(self, session: SessionId | None, key: str | None, asked: do.Command | list[Any]) -> KeyUse | None:
         # The length tells where the tenant ends, so that no two pairs of names are one principal.
-        principal = f"{len(self.identity.tenant)}:{self.identity.tenant}:{self.identity.actor}"
+        principal = f"{len(self.identity.tenant)}:{self.identity.tenant}:{self.identity.who}"
         return key_use(principal, session, key, asked)
 
     async def _repeated(self, use: KeyUse) -> Outcome | None:

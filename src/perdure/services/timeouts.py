@@ -317,7 +317,7 @@ class Timekeeper:
                 loaded.state,
                 wanted,
                 at=at,
-                actor=self._sessions.identity.actor,
+                actor=self._sessions.identity.who,
                 account=account,
                 defaults=self._sessions.timeouts,
             )

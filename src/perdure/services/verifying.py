@@ -77,11 +77,11 @@ class Verifying:
     async def verify(self, session: SessionId) -> Report:
         """Check every byte of a session; `NotFound` when there is none. What is wrong is reported, never raised."""
         report = None
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             try:
                 signed = None if self._heads is None else await self._heads.of(session)  # first: it may move meanwhile
                 head = await self._store.head(session) or await self._log.head(session)
-                report = await self._look(head, signed)
+                report = await self._look(head, signed, growing=attempt == ATTEMPTS - 1)
                 if report.ok and head.row.tenant != self._tenant:  # another tenant's indeed, not a row that was changed
                     await self._log.head(session)
                 if report.ok or await self._store.head(session) == head:
@@ -97,7 +97,8 @@ class Verifying:
         assert report is not None
         return report
 
-    async def _look(self, head: Head, signed: Vouched | None) -> Report:
+    async def _look(self, head: Head, signed: Vouched | None, *, growing: bool) -> Report:
+        """One look at a session. `growing` takes it as it was when the look began, whatever was written since."""
         row = head.row
         snapshots = [item for item in await self._store.snapshots(row.session) if item.version <= row.version]
         checkpoints = [item for item in await self._store.checkpoints(row.session) if item.version <= row.version]
@@ -114,7 +115,7 @@ class Verifying:
             _check_head(walk, head, signed)
         if walk.state is not None:
             _check_row(walk, row, row_of(walk.state, digest=row.digest, at=walk.at))
-        await self._check_beyond(walk, row)
+        await self._check_beyond(walk, row, growing)
         await self._check_segments(walk, head)
         for item in snapshots:
             _check_snapshot(walk, item)
@@ -137,7 +138,7 @@ class Verifying:
         state = opened(await self._store.snapshot(head.row.session, head.anchor_version))
         return state if state is not None and state.version == head.anchor_version else None
 
-    async def _check_beyond(self, walk: Walk, row: Row) -> None:
+    async def _check_beyond(self, walk: Walk, row: Row, growing: bool) -> None:
         """Records after the row's version: the row was set back, or they do not belong there."""
         try:
             run = await self._store.run(row.session, after=row.version, upto=_FOREVER, limit=1)
@@ -146,6 +147,9 @@ class Verifying:
             return
         for stored in run.records:
             first, last = max(stored.record.first, row.version + 1), stored.record.last
+            now = await self._store.head(row.session) if growing else None
+            if now is not None and now.row.version >= last:
+                continue  # written since, and the row went along
             walk.note("row", first, last, f"the log goes on after version {row.version}, where the session ends")
 
     async def _check_segments(self, walk: Walk, head: Head) -> None:

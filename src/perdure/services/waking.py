@@ -100,7 +100,7 @@ class Waking:
     async def _plan(self, session: SessionId, policy: WakePolicy) -> Plan:
         """Every phase but the moves; what costs nothing is decided before others are asked."""
         ground = await self._ground(session, policy)
-        state, scope = ground.state, waking.scope_of(ground.state, self._sessions.identity.actor)
+        state, scope = ground.state, waking.scope_of(ground.state, self._sessions.identity.who)
         tokens = waking.token_budget(state, policy)
         waking.must_suffice(state, tokens, policy)
         tools = await rebound(self.tools, state, scope)
@@ -207,7 +207,7 @@ class Waking:
     async def _again(self, session: SessionId, policy: WakePolicy) -> Woken:
         """How a session stands that an earlier call with the same key has woken."""
         head, state = await self._sessions.log.head(session), await self._state(session)
-        scope = waking.scope_of(state, self._sessions.identity.actor)
+        scope = waking.scope_of(state, self._sessions.identity.who)
         lenient = msgspec.structs.replace(policy, require_memory=False)
         return Woken(
             session=session,

@@ -67,6 +67,15 @@ def session_id(spelled: str) -> SessionId:
     return SessionId(text(raw(spelled)))
 
 
+def is_id(spelled: str) -> bool:
+    """Whether a text is an id in any of its spellings."""
+    try:
+        raw(spelled)
+    except Invalid:
+        return False
+    return True
+
+
 @lru_cache(maxsize=4096)
 def named(tenant: str, name: str) -> SessionId:
     """The id a name always leads to, for this tenant; a name that is an id leads to itself."""

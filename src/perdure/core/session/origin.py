@@ -89,11 +89,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
 
 class Isolation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose session it is for the purposes of access; enforced at the edges."""
+    """Whose session it is for the purposes of access; enforced at the edges. `agents` says what each agent may do in a
+    session with several: none, read or read_write.
+    """
 
     model: str = ""
     task: str | None = None
     users: tuple[str, ...] = ()
+    agents: dict[str, str] = {}
 
 
 class Created(Payload, frozen=True, kw_only=True, omit_defaults=True):

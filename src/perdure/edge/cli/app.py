@@ -11,6 +11,7 @@ from perdure.edge.cli.lazy import LazyGroup
 
 COMMANDS: Final = {
     "demo": ("demo.command:demo", "Watch a session survive a crash; no key needed."),
+    "serve": ("serve:serve", "Serve a store over HTTP."),
     "sessions": ("sessions:sessions", "Look into a store and work on its sessions."),
     "import": ("importing:import_from", "Bring conversations over from a framework's own store."),
     "sweep": ("sweep:sweep", "See to the sessions whose time has come."),
@@ -20,6 +21,8 @@ COMMANDS: Final = {
     "upgrade": ("upgrade:upgrade", "Bring a store to today's format."),
     "blobs": ("blobs:blobs", "Keep files beside the sessions that point to them."),
     "keys": ("keys:keys", "Look after the keys of a sealed store."),
+    "principals": ("principals:principals", "Say who may come in, and with which keys."),
+    "audit": ("audit:audit", "Show, verify and export what was done by whom."),
     "doctor": ("doctor:doctor", "Check this machine and a store; say what to do."),
 }
 

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from perdure.edge.cli import documents, exits
+from perdure.edge.cli.authority import ca
 from perdure.edge.cli.opening import keys_given
 from perdure.edge.cli.options import bare_store_option, cold_option, json_option
 from perdure.edge.cli.text import counted, day_and_time, moment, one_line
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 @click.group("keys")
 def keys() -> None:
     """Look after the keys of a sealed store: its master keys, and the vault of salts that only they open."""
+
+
+keys.add_command(ca)
 
 
 @contextmanager

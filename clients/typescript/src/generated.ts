@@ -1,0 +1,1491 @@
+// Generated from the OpenAPI document of the server by `make typescript`; changes made here are lost.
+
+/** What a tree of sessions may spend together. */
+export interface AccountView {
+  cap: number | null;
+  spent: number;
+  reserved: number;
+  paused: boolean;
+  left: number | null;
+}
+
+/**
+ * Events to make durable together. With `arrange`, turns are opened and closed around what was said elsewhere;
+ * the other fields belong to that.
+ */
+export interface AppendBody {
+  events: EventBody[];
+  arrange?: boolean;
+  more?: boolean;
+  title?: string | null;
+  metadata?: Record<string, unknown> | null;
+  replacing?: number | null;
+  vars?: Record<string, unknown> | null;
+  others?: Record<string, Record<string, unknown>> | null;
+  retracting?: RetractBody[];
+  digest?: string | null;
+  echo?: boolean;
+}
+
+/** The version of the last event, the turn the first one belongs to, and the events if they were asked for. */
+export interface Appended {
+  session_id: string;
+  version: number;
+  turn?: number | null;
+  events?: unknown[] | null;
+}
+
+/** Whether the log still is what was written; `signed` tells up to which version somebody vouches for it. */
+export interface AuditProof {
+  ok: boolean;
+  events: number;
+  signed: number | null;
+  problems: unknown;
+}
+
+/** Entries in order; `after` leads to the next page, null after the last. */
+export interface Audited {
+  items: unknown[];
+  after: number | null;
+}
+
+/** A blob; `ref` is what a message or a document points to it by. */
+export interface BlobView {
+  sha256: string;
+  uri: string;
+  size: number;
+  media_type: string;
+  name: string;
+  at: number;
+  used: boolean;
+}
+
+/** Blobs, newest first; `cursor` leads to the next page. */
+export interface Blobs {
+  items: BlobView[];
+  cursor: string | null;
+}
+
+/** Where to branch (the present version when left out), why, and with which configuration. */
+export interface BranchBody {
+  at?: number | null;
+  kind?: string;
+  name?: string;
+  title?: string | null;
+  config?: ConfigBody | null;
+  called?: string | null;
+}
+
+/** The new session. */
+export interface Branched {
+  session_id: string;
+  version: number;
+  parent: string | null;
+}
+
+/** What is to change; what is not given stays. */
+export interface ChangeBody {
+  title?: string | null;
+  tags?: string[] | null;
+  metadata?: Record<string, unknown> | null;
+  config?: ConfigBody | null;
+}
+
+/** A label, and what else is to be known of it. */
+export interface CheckpointBody {
+  label?: string;
+  metadata?: Record<string, unknown> | null;
+}
+
+/** A checkpoint. */
+export interface CheckpointView {
+  checkpoint_id: string;
+  session_id: string;
+  seq: number;
+  version: number;
+  label: string;
+  trigger: string;
+  full: boolean;
+  at: number;
+  expires_at: number | null;
+  pinned: boolean;
+  size: number;
+  metadata: unknown;
+}
+
+/** The checkpoints that can be used, oldest first. */
+export interface Checkpoints {
+  items: CheckpointView[];
+}
+
+/** A child that is still at work, and its slice of the budget. */
+export interface ChildView {
+  session_id: string;
+  slice: number;
+}
+
+/**
+ * What is asked of an actor, a resource and the circumstances. Of each list, one must fit. Networks are written
+ * as 10.0.0.0/8 or fd00::/8, hours as 22:00-06:00, in UTC; the last minute is not among them.
+ */
+export interface Condition {
+  roles?: Role[];
+  kinds?: string[];
+  names?: string[];
+  owners?: string[];
+  tags?: string[];
+  phases?: string[];
+  tasks?: string[];
+  networks?: string[];
+  hours?: string;
+}
+
+/** What a session runs with. A cap is given in micro-dollars, or as `max_cost_usdc`, which is rounded down. */
+export interface ConfigBody {
+  model?: string | null;
+  system_prompt?: string | null;
+  template?: Record<string, unknown> | null;
+  compaction?: Record<string, unknown> | null;
+  max_cost?: number | null;
+  max_cost_usdc?: number | null;
+  max_tokens?: number | null;
+  max_rounds?: number | null;
+  timeouts?: Record<string, unknown> | null;
+  checkpoints?: Record<string, unknown> | null;
+  replay_depth?: number | null;
+  scrub?: string | null;
+  criticality?: string | null;
+  extra?: Record<string, unknown>;
+}
+
+/** What was said and done, item by item. */
+export interface Conversation {
+  items: unknown;
+}
+
+/** How many. */
+export interface Count {
+  count: number;
+}
+
+/** A session to begin. Whoever asks owns it, unless an admin names another owner. */
+export interface CreateBody {
+  agent_id?: string | number | null;
+  config?: ConfigBody | null;
+  title?: string;
+  owner?: string | null;
+  name?: string | null;
+  tags?: string[];
+  metadata?: Record<string, unknown> | null;
+  vars?: Record<string, unknown> | null;
+  schema?: string;
+  schema_version?: string;
+  isolation?: Isolation | null;
+  exit_criteria?: string[];
+  activate?: boolean;
+}
+
+/** What leads from one to the other: `["+", path, value]`, `["-", path, old]`, `["=", path, old, new]`. */
+export interface Diff {
+  session_id: string;
+  changes: unknown;
+}
+
+/** Which turn starts anew, with which words. */
+export interface EditBody {
+  turn: number;
+  content: unknown;
+  title?: string | null;
+}
+
+/** How many branches were given their own copy of the log first. */
+export interface Erased {
+  session_id: string;
+  branches: number;
+}
+
+/** What was erased of a person. */
+export interface ErasedPerson {
+  principal_id: string;
+  report: unknown;
+}
+
+/** An event to append: its kind, and what happened. */
+export interface EventBody {
+  kind: string;
+  data?: Record<string, unknown>;
+  agent?: string | null;
+  child_agent?: string | null;
+}
+
+/** One event of a log. */
+export interface EventView {
+  version: number;
+  id: string;
+  kind: string;
+  kind_version: number;
+  at: number;
+  actor: string;
+  digest: string;
+  agent?: string | null;
+  child_agent?: string | null;
+  target?: string | null;
+  turn?: number | null;
+  redacted?: boolean;
+  data?: unknown;
+  record?: number | null;
+  session?: string | null;
+  tenant?: string | null;
+  epoch?: number | null;
+  key?: string | null;
+  blind?: string | null;
+  commitment?: string | null;
+  raw?: string | null;
+}
+
+/** A page of a log, oldest first; `after` leads to the next one, null when this was the last. */
+export interface Events {
+  items: EventView[];
+  version: number;
+  after: number | null;
+}
+
+/**
+ * Which roles may read and which may write what is at a path. An empty list is nobody. Unless `read` is given,
+ * everybody may; unless `write` is, those who may read: what one cannot see, one would lose by writing the whole.
+ * Where several rules speak of a field, all of them must agree.
+ */
+export interface FieldRule {
+  path: string;
+  read?: Role[] | null;
+  write?: Role[] | null;
+}
+
+/** Conditions, all of which must hold, those on metadata among them. */
+export interface FindBody {
+  owner?: string | null;
+  phase?: string[];
+  tag?: string[];
+  title?: string | null;
+  text?: string | null;
+  parent?: string | null;
+  open_turn?: boolean | null;
+  created_after?: number | null;
+  created_before?: number | null;
+  active_after?: number | null;
+  active_before?: number | null;
+  order?: string;
+  limit?: number;
+  cursor?: string | null;
+  metadata?: Record<string, unknown> | null;
+}
+
+/** `ok`, or what is wrong. */
+export interface Health {
+  status: string;
+}
+
+/** The session that was brought; `existed` when it was there already, whole. */
+export interface Imported {
+  session_id: string;
+  existed: boolean;
+  events: number;
+  version: number;
+  redacted: number;
+}
+
+/**
+ * Whose session it is for the purposes of access; enforced at the edges. `agents` says what each agent may do in
+ * a session with several: none, read or read_write.
+ */
+export interface Isolation {
+  model?: string;
+  task?: string | null;
+  users?: string[];
+  agents?: Record<string, string>;
+}
+
+/** Operations of RFC 6902, done in order, all or none. */
+export type JsonPatch = ({
+  op: "add" | "replace" | "test";
+  path: string;
+  value: unknown;
+} | {
+  op: "move" | "copy";
+  path: string;
+  from: string;
+} | {
+  op: "remove";
+  path: string;
+})[];
+
+/** A key to make: whose (the asker's own when left out), for what, until when. */
+export interface KeyBody {
+  principal?: string | null;
+  label?: string;
+  roles?: string[] | null;
+  scopes?: string[] | null;
+  expires_at?: number | null;
+}
+
+/** A key, but for its secret. */
+export interface KeyView {
+  key_id: string;
+  principal_id: string;
+  label: string;
+  roles: string[] | null;
+  scopes: string[];
+  created_at: number;
+  expires_at: number | null;
+  revoked_at: number | null;
+}
+
+/** Keys, the oldest first. */
+export interface Keys {
+  items: KeyView[];
+}
+
+/** A page of sessions; `cursor` leads to the next one, null after the last. */
+export interface Listed {
+  items: SessionView[];
+  cursor: string | null;
+}
+
+/** Who asks. */
+export interface Me {
+  tenant: string;
+  principal: string;
+  name: string;
+  kind: string;
+  roles: string[];
+  scopes: string[];
+  session_id: string | null;
+  acting_for: string | null;
+}
+
+/** Whose vars and scratchpads to take over, and who wins: escalate, ours, theirs, last_writer. */
+export interface MergeBody {
+  source: string;
+  policy?: string;
+  summary?: string | null;
+}
+
+/** What a merge did; with conflicts, `conflict_id` waits to be resolved. */
+export interface Merged {
+  session_id: string;
+  source: string;
+  merged: boolean;
+  version: number;
+  base_version: number;
+  conflicts: unknown;
+  conflict_id: string | null;
+}
+
+/** A move along the lifecycle table: activate, suspend, complete, terminate, archive. */
+export interface MoveBody {
+  event: string;
+  reason?: string;
+}
+
+/** A key that was just made. `key` is shown now and never again. */
+export interface NewKeyView {
+  key_id: string;
+  principal_id: string;
+  label: string;
+  roles: string[] | null;
+  scopes: string[];
+  created_at: number;
+  expires_at: number | null;
+  revoked_at: number | null;
+  key: string;
+}
+
+/** What the scratchpad shall say. */
+export interface PadBody {
+  content: string;
+  agent?: string | null;
+}
+
+/** What a tenant has laid down. Empty, the roles alone decide. */
+export interface Policy {
+  rules?: Rule[];
+  fields?: FieldRule[];
+}
+
+/** Where the change feed stands, and the server's clock in microseconds since 1970. */
+export interface Position {
+  position: number;
+  now: number;
+}
+
+/** Somebody to let in: a person, an agent or a service. */
+export interface PrincipalBody {
+  name: string;
+  kind?: string;
+  roles?: string[];
+  scopes?: string[];
+  task?: string | null;
+  agent?: string | null;
+  acting_for?: string | null;
+}
+
+/** What is to change; what is not given stays. */
+export interface PrincipalChange {
+  roles?: string[] | null;
+  scopes?: string[] | null;
+  enabled?: boolean | null;
+}
+
+/** Who may come in, and as what. */
+export interface PrincipalView {
+  principal_id: string;
+  name: string;
+  kind: string;
+  roles: string[];
+  scopes: string[];
+  task: string | null;
+  agent: string | null;
+  acting_for: string | null;
+  status: string;
+  created_at: number;
+}
+
+/** Those of a tenant, the oldest first. */
+export interface Principals {
+  items: PrincipalView[];
+}
+
+/** What a client is told of an error. `code` is what the embedded library calls it, `fields` are its facts. */
+export interface Problem {
+  type: "urn:perdure:problem:already_exists" | "urn:perdure:problem:bad_cursor" | "urn:perdure:problem:bad_export" | "urn:perdure:problem:blob_missing" | "urn:perdure:problem:branch_refused" | "urn:perdure:problem:budget_exhausted" | "urn:perdure:problem:bundle_missing" | "urn:perdure:problem:caller_error" | "urn:perdure:problem:checkpoint_expired" | "urn:perdure:problem:checkpoint_integrity" | "urn:perdure:problem:cold_unreachable" | "urn:perdure:problem:conflict_error" | "urn:perdure:problem:damaged" | "urn:perdure:problem:delivery_failed" | "urn:perdure:problem:denied" | "urn:perdure:problem:disk_full" | "urn:perdure:problem:guard_failed" | "urn:perdure:problem:hook_refused" | "urn:perdure:problem:insufficient_token_budget" | "urn:perdure:problem:invalid" | "urn:perdure:problem:key_in_flight" | "urn:perdure:problem:key_missing" | "urn:perdure:problem:key_reused" | "urn:perdure:problem:last_admin" | "urn:perdure:problem:memory_unavailable" | "urn:perdure:problem:merge_conflict" | "urn:perdure:problem:method_not_allowed" | "urn:perdure:problem:move_refused" | "urn:perdure:problem:newer_store" | "urn:perdure:problem:no_checkpoint" | "urn:perdure:problem:no_full_checkpoint" | "urn:perdure:problem:no_migration_path" | "urn:perdure:problem:no_such_path" | "urn:perdure:problem:not_a_store" | "urn:perdure:problem:not_found" | "urn:perdure:problem:not_owner" | "urn:perdure:problem:old_sqlite" | "urn:perdure:problem:perdure_error" | "urn:perdure:problem:prune_refused" | "urn:perdure:problem:rate_limited" | "urn:perdure:problem:read_only" | "urn:perdure:problem:redaction_refused" | "urn:perdure:problem:refused" | "urn:perdure:problem:renewal_refused" | "urn:perdure:problem:required_tool_unavailable" | "urn:perdure:problem:retrieval_failed" | "urn:perdure:problem:schema_error" | "urn:perdure:problem:session_integrity" | "urn:perdure:problem:shredded" | "urn:perdure:problem:store_busy" | "urn:perdure:problem:store_closed" | "urn:perdure:problem:store_poisoned" | "urn:perdure:problem:suspended" | "urn:perdure:problem:tampered" | "urn:perdure:problem:terminal" | "urn:perdure:problem:token_expired" | "urn:perdure:problem:token_revoked" | "urn:perdure:problem:too_deep" | "urn:perdure:problem:too_large" | "urn:perdure:problem:tool_unauthorized" | "urn:perdure:problem:tool_unbound" | "urn:perdure:problem:turn_refused" | "urn:perdure:problem:unauthenticated" | "urn:perdure:problem:unexpected" | "urn:perdure:problem:unknown_kind" | "urn:perdure:problem:unreachable" | "urn:perdure:problem:unsupported_media_type" | "urn:perdure:problem:upgrade_required" | "urn:perdure:problem:version_conflict" | "urn:perdure:problem:wake_refused" | "urn:perdure:problem:world_error" | "urn:perdure:problem:wrong_host" | "urn:perdure:problem:wrong_key";
+  title: string;
+  status: number;
+  detail: string;
+  code: ProblemCode;
+  fields?: Record<string, unknown>;
+}
+
+/** What went wrong; stable. */
+export type ProblemCode = "already_exists" | "bad_cursor" | "bad_export" | "blob_missing" | "branch_refused" | "budget_exhausted" | "bundle_missing" | "caller_error" | "checkpoint_expired" | "checkpoint_integrity" | "cold_unreachable" | "conflict_error" | "damaged" | "delivery_failed" | "denied" | "disk_full" | "guard_failed" | "hook_refused" | "insufficient_token_budget" | "invalid" | "key_in_flight" | "key_missing" | "key_reused" | "last_admin" | "memory_unavailable" | "merge_conflict" | "method_not_allowed" | "move_refused" | "newer_store" | "no_checkpoint" | "no_full_checkpoint" | "no_migration_path" | "no_such_path" | "not_a_store" | "not_found" | "not_owner" | "old_sqlite" | "perdure_error" | "prune_refused" | "rate_limited" | "read_only" | "redaction_refused" | "refused" | "renewal_refused" | "required_tool_unavailable" | "retrieval_failed" | "schema_error" | "session_integrity" | "shredded" | "store_busy" | "store_closed" | "store_poisoned" | "suspended" | "tampered" | "terminal" | "token_expired" | "token_revoked" | "too_deep" | "too_large" | "tool_unauthorized" | "tool_unbound" | "turn_refused" | "unauthenticated" | "unexpected" | "unknown_kind" | "unreachable" | "unsupported_media_type" | "upgrade_required" | "version_conflict" | "wake_refused" | "world_error" | "wrong_host" | "wrong_key";
+
+/** What was found when every byte of a session was checked against its chain. */
+export interface Proof {
+  session_id: string;
+  ok: boolean;
+  events: number;
+  redacted: number;
+  pruned_to: number;
+  problems: unknown;
+  signed: number | null;
+}
+
+/** Up to which version the log is to be dropped, for good. */
+export interface PruneBody {
+  upto: number;
+}
+
+/** The version really pruned to. */
+export interface Pruned {
+  session_id: string;
+  upto: number;
+}
+
+/** Why. */
+export interface ReasonBody {
+  reason?: string;
+}
+
+/** A session whole, but for its history. */
+export interface RecordView {
+  session_id: string;
+  tenant: string;
+  owner: string;
+  title: string;
+  name: string | null;
+  phase: string;
+  version: number;
+  digest: string;
+  schema_version: string;
+  created_at: number;
+  active_at: number;
+  expires_at: number | null;
+  turns: number;
+  open_turn: number | null;
+  parent: string | null;
+  branch_kind: string | null;
+  branched_at: number | null;
+  account: string | null;
+  tags: string[];
+  metadata: unknown;
+  due_at?: number | null;
+  cold?: string | null;
+  agent_id: string | null;
+  model: string | null;
+  config: unknown;
+  isolation: unknown;
+  checkpoints: CheckpointView[];
+  scratchpad: ScratchpadView;
+  sub_agents: ChildView[];
+  total_cost_usd: number;
+  max_cost_usd: number | null;
+  compaction_count: number;
+}
+
+/** A turn whose writer died, now closed; null when none was open. */
+export interface Recovered {
+  recovered: unknown;
+}
+
+/** Events whose content is to be destroyed. */
+export interface RedactBody {
+  versions: number[];
+  reason?: string;
+}
+
+/** The refresh token, good once. */
+export interface RefreshBody {
+  refresh_token: string;
+}
+
+/** How long to live: seconds from now, or until a moment in microseconds since 1970. */
+export interface RenewBody {
+  ttl?: number | null;
+  until?: number | null;
+}
+
+/** The moment that was granted. */
+export interface Renewed {
+  session_id: string;
+  expires_at: number;
+}
+
+/** Money to set aside, in micro-dollars, under a name. */
+export interface ReserveBody {
+  name: string;
+  amount: number;
+  purpose?: string;
+}
+
+/** For each path `ours`, `theirs`, `base`, or a value as `{"value": …}`. */
+export interface ResolveBody {
+  choices: Record<string, unknown>;
+  summary?: string | null;
+}
+
+/** The state a checkpoint holds; `rebuilt` when its kept copy was damaged and the log had to speak. */
+export interface RestoredView {
+  checkpoint: CheckpointView;
+  rebuilt: boolean;
+  state: StateView;
+}
+
+/** With a checkpoint, a new session goes on from there; without one, this suspended session is woken. */
+export interface ResumeBody {
+  checkpoint_id?: string | null;
+  config_override?: ConfigBody | null;
+  title?: string | null;
+  policy?: Record<string, unknown> | null;
+}
+
+/** The session that goes on, and how it came to, if it was woken in place. */
+export interface Resumed {
+  session_id: string;
+  version: number;
+  phase: string;
+  branched: boolean;
+  woken?: unknown;
+}
+
+/** Versions to take out of the conversation; the log keeps them. */
+export interface RetractBody {
+  first: number;
+  upto?: number | null;
+  reason?: string;
+}
+
+/** How many turns to go back, or to which version. */
+export interface RewindBody {
+  turns?: number;
+  to?: number | null;
+  title?: string | null;
+}
+
+/** What a principal is to a tenant. */
+export type Role = "admin" | "agent" | "auditor" | "owner" | "viewer";
+
+/** Allow or deny actions, which are written as scopes are: `read:turns`, `read:*`, `*`. */
+export interface Rule {
+  effect: "allow" | "deny";
+  name?: string;
+  actions?: string[];
+  when?: Condition;
+  unless?: Condition | null;
+}
+
+/** The scratchpad; `last_updated_at` is in milliseconds since 1970. */
+export interface ScratchpadView {
+  session_id: string;
+  content: string;
+  last_updated_at: number;
+  token_count: number;
+  version?: number;
+}
+
+/** A session as lists show it. */
+export interface SessionView {
+  session_id: string;
+  tenant: string;
+  owner: string;
+  title: string;
+  name: string | null;
+  phase: string;
+  version: number;
+  digest: string;
+  schema_version: string;
+  created_at: number;
+  active_at: number;
+  expires_at: number | null;
+  turns: number;
+  open_turn: number | null;
+  parent: string | null;
+  branch_kind: string | null;
+  branched_at: number | null;
+  account: string | null;
+  tags: string[];
+  metadata: unknown;
+  due_at?: number | null;
+  cold?: string | null;
+}
+
+/** What it really cost, in micro-dollars. */
+export interface SettleBody {
+  name: string;
+  cost: number;
+  estimated?: boolean;
+}
+
+/** Everything about a session but its history, as of a version. */
+export interface StateView {
+  session_id: string;
+  version: number;
+  phase: string;
+  vars: unknown;
+  state: unknown;
+}
+
+/** Whether the log had to be brought back. */
+export interface Thawed {
+  session_id: string;
+  thawed: boolean;
+}
+
+/** How long the token counts, in seconds; whether for the asker's address alone; for which client key alone. */
+export interface TokenBody {
+  ttl?: number | null;
+  bind_address?: boolean;
+  cnf?: string | null;
+}
+
+/** A token for one session, and what the next one is had with. */
+export interface TokenView {
+  session_id: string;
+  access_token: string;
+  refresh_token: string;
+  token_type: string;
+  expires_at: number;
+  family: string;
+}
+
+/** One exchange: its events, grouped. */
+export interface TurnView {
+  number: number | null;
+  status: string;
+  at: number;
+  first: number;
+  last: number;
+  messages: unknown;
+  calls: unknown;
+  events?: unknown[];
+}
+
+/** Turns, oldest first. */
+export interface Turns {
+  items: TurnView[];
+  version: number;
+}
+
+/** The whole of `vars`, and the schema it follows. */
+export interface VarsBody {
+  vars: Record<string, unknown>;
+  schema?: string;
+  schema_version?: string;
+}
+
+/** Where a session stands after a write. */
+export interface Version {
+  session_id: string;
+  version: number;
+}
+
+/** Where to post, of which events (all when none is named), signed with which secret (a fresh one when left out). */
+export interface WebhookBody {
+  url: string;
+  events?: string[];
+  secret?: string | null;
+}
+
+/** A webhook; `secret` is shown only when it was just made. */
+export interface WebhookView {
+  webhook_id: string;
+  url: string;
+  events: string[];
+  created_at: number;
+  secret?: string | null;
+}
+
+/** Webhooks, the oldest first. */
+export interface Webhooks {
+  items: WebhookView[];
+}
+
+export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;
+
+/** What may go along with any call. */
+export interface Options {
+  /** A word of your own under which a write is done once; where none is given, one is made. */
+  key?: string;
+  /** The version that was seen: the write is done only if the session still has it. */
+  ifMatch?: number;
+  /** Why an admin breaks the glass. */
+  override?: string;
+  signal?: AbortSignal;
+  headers?: Record<string, string>;
+}
+
+/** What the client has to know of an operation to make its call. */
+export interface Operation {
+  readonly name: string;
+  readonly method: string;
+  readonly keyed: boolean;
+  readonly takes: string | null;
+  readonly gives: "json" | "text" | "bytes" | "nothing";
+}
+
+/** How a call travels: the client implements it once. */
+export abstract class Operations {
+  protected abstract call<T>(
+    operation: Operation,
+    path: string,
+    query: Query,
+    body: unknown,
+    options: Options,
+  ): Promise<T>;
+
+  /** Whether the process lives. */
+  healthz(
+    options: Options = {},
+  ): Promise<Health> {
+    const operation: Operation = { name: "healthz", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/healthz", {}, undefined, options);
+  }
+
+  /** Whether it takes work: the store answers, and the server is not leaving. */
+  readyz(
+    options: Options = {},
+  ): Promise<Health> {
+    const operation: Operation = { name: "readyz", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/readyz", {}, undefined, options);
+  }
+
+  /** What the server counts, for Prometheus. It tells neither who asked nor for what. */
+  metrics(
+    options: Options = {},
+  ): Promise<string> {
+    const operation: Operation = { name: "metrics", method: "GET", keyed: false, takes: null, gives: "text" };
+    return this.call(operation, "/metrics", {}, undefined, options);
+  }
+
+  /** This interface, described. */
+  openapi(
+    options: Options = {},
+  ): Promise<Record<string, unknown>> {
+    const operation: Operation = { name: "openapi", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/openapi.json", {}, undefined, options);
+  }
+
+  /** Who the server takes the asker for. */
+  whoami(
+    options: Options = {},
+  ): Promise<Me> {
+    const operation: Operation = { name: "whoami", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/whoami", {}, undefined, options);
+  }
+
+  /** Where the change feed stands, to watch from there. */
+  position(
+    options: Options = {},
+  ): Promise<Position> {
+    const operation: Operation = { name: "position", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/position", {}, undefined, options);
+  }
+
+  /** Begin a session. */
+  createSession(
+    body: CreateBody,
+    options: Options = {},
+  ): Promise<RecordView> {
+    const operation: Operation = { name: "create_session", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/sessions", {}, body, options);
+  }
+
+  /** Sessions that match, newest first, a page at a time. */
+  listSessions(
+    query: { owner?: string; phase?: string[]; tag?: string[]; title?: string; text?: string; parent?: string; open_turn?: boolean; created_after?: number; created_before?: number; active_after?: number; active_before?: number; order?: string; limit?: number; cursor?: string } = {},
+    options: Options = {},
+  ): Promise<Listed> {
+    const operation: Operation = { name: "list_sessions", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/sessions", { ...query }, undefined, options);
+  }
+
+  /** Sessions that match, also by metadata. */
+  findSessions(
+    body?: FindBody,
+    options: Options = {},
+  ): Promise<Listed> {
+    const operation: Operation = { name: "find_sessions", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/sessions/find", {}, body, options);
+  }
+
+  /** How many sessions match. */
+  countSessions(
+    body?: FindBody,
+    options: Options = {},
+  ): Promise<Count> {
+    const operation: Operation = { name: "count_sessions", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/sessions/count", {}, body, options);
+  }
+
+  /** A session whole, but for its history. */
+  getSession(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<RecordView> {
+    const operation: Operation = { name: "get_session", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}`, {}, undefined, options);
+  }
+
+  /** Change title, tags, metadata or configuration; what is not given stays. */
+  changeSession(
+    sessionId: string,
+    body: ChangeBody,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "change_session", method: "PATCH", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}`, {}, body, options);
+  }
+
+  /** Remove a session for good, its keys destroyed with it. */
+  eraseSession(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<Erased> {
+    const operation: Operation = { name: "erase_session", method: "DELETE", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}`, {}, undefined, options);
+  }
+
+  /** Move a session along its lifecycle. */
+  moveSession(
+    sessionId: string,
+    body: MoveBody,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "move_session", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/transitions`, {}, body, options);
+  }
+
+  /** Let a session live longer, never past its absolute limit. */
+  renewSession(
+    sessionId: string,
+    body?: RenewBody,
+    options: Options = {},
+  ): Promise<Renewed> {
+    const operation: Operation = { name: "renew_session", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/renew`, {}, body, options);
+  }
+
+  /** Close a turn whose writer died, naming the tools to retry. */
+  recoverSession(
+    sessionId: string,
+    body?: ReasonBody,
+    options: Options = {},
+  ): Promise<Recovered> {
+    const operation: Operation = { name: "recover_session", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/recover`, {}, body, options);
+  }
+
+  /** Drop the open turn from the conversation; its money stays spent. */
+  rollBack(
+    sessionId: string,
+    body?: ReasonBody,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "roll_back", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/rollback`, {}, body, options);
+  }
+
+  /** Append events, all or none; acknowledged once the disk has them. */
+  appendEvents(
+    sessionId: string,
+    body: AppendBody,
+    options: Options = {},
+  ): Promise<Appended> {
+    const operation: Operation = { name: "append_events", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/events`, {}, body, options);
+  }
+
+  /** A page of the log, proven; as `text/event-stream`, the log and then what follows, live. */
+  readEvents(
+    sessionId: string,
+    query: { after?: number; upto?: number; limit?: number; last?: number } = {},
+    options: Options = {},
+  ): Promise<Events> {
+    const operation: Operation = { name: "read_events", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/events`, { ...query }, undefined, options);
+  }
+
+  /** Turns, oldest first; with `last`, only the last ones. No tool call is cut from its result. */
+  readTurns(
+    sessionId: string,
+    query: { last?: number } = {},
+    options: Options = {},
+  ): Promise<Turns> {
+    const operation: Operation = { name: "read_turns", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/turns`, { ...query }, undefined, options);
+  }
+
+  /** What was said and done, item by item as it was handed over. */
+  readConversation(
+    sessionId: string,
+    query: { last?: number } = {},
+    options: Options = {},
+  ): Promise<Conversation> {
+    const operation: Operation = { name: "read_conversation", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/conversation`, { ...query }, undefined, options);
+  }
+
+  /** Take what these versions say out of the conversation; the log keeps it. */
+  retract(
+    sessionId: string,
+    body: RetractBody,
+    options: Options = {},
+  ): Promise<Appended> {
+    const operation: Operation = { name: "retract", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/retract`, {}, body, options);
+  }
+
+  /** Destroy the content of events; the chain stays whole. */
+  redact(
+    sessionId: string,
+    body: RedactBody,
+    options: Options = {},
+  ): Promise<Appended> {
+    const operation: Operation = { name: "redact", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/redact`, {}, body, options);
+  }
+
+  /** Drop the log up to a version, for good. */
+  prune(
+    sessionId: string,
+    body: PruneBody,
+    options: Options = {},
+  ): Promise<Pruned> {
+    const operation: Operation = { name: "prune", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/prune`, {}, body, options);
+  }
+
+  /** Everything about a session but its history, now or after a version. */
+  readState(
+    sessionId: string,
+    query: { at?: number } = {},
+    options: Options = {},
+  ): Promise<StateView> {
+    const operation: Operation = { name: "read_state", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/state`, { ...query }, undefined, options);
+  }
+
+  /** Make this the application's own state. */
+  replaceState(
+    sessionId: string,
+    body: VarsBody,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "replace_state", method: "PUT", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/state`, {}, body, options);
+  }
+
+  /** Change the application's own state by a merge patch (also what plain JSON is taken for) or a JSON patch. */
+  patchState(
+    sessionId: string,
+    body: Record<string, unknown>,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "patch_state", method: "PATCH", keyed: true, takes: "application/merge-patch+json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/state`, {}, body, options);
+  }
+
+  /** What leads from one version's vars and scratchpads to another's. */
+  diffState(
+    sessionId: string,
+    query: { from: number; to?: number; other?: string },
+    options: Options = {},
+  ): Promise<Diff> {
+    const operation: Operation = { name: "diff_state", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/state/diff`, { ...query }, undefined, options);
+  }
+
+  /** What the scratchpad says, and how many tokens that takes. */
+  readScratchpad(
+    sessionId: string,
+    query: { agent?: string } = {},
+    options: Options = {},
+  ): Promise<ScratchpadView> {
+    const operation: Operation = { name: "read_scratchpad", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/scratchpad`, { ...query }, undefined, options);
+  }
+
+  /** Replace what the scratchpad says. */
+  writeScratchpad(
+    sessionId: string,
+    body: PadBody,
+    options: Options = {},
+  ): Promise<ScratchpadView> {
+    const operation: Operation = { name: "write_scratchpad", method: "PATCH", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/scratchpad`, {}, body, options);
+  }
+
+  /** Make the present state one that can be resumed from. */
+  takeCheckpoint(
+    sessionId: string,
+    body?: CheckpointBody,
+    options: Options = {},
+  ): Promise<CheckpointView> {
+    const operation: Operation = { name: "take_checkpoint", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/checkpoint`, {}, body, options);
+  }
+
+  /** The checkpoints that can be used, oldest first. */
+  listCheckpoints(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<Checkpoints> {
+    const operation: Operation = { name: "list_checkpoints", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/checkpoints`, {}, undefined, options);
+  }
+
+  /** The state a checkpoint holds. */
+  readCheckpoint(
+    sessionId: string,
+    checkpointId: string,
+    options: Options = {},
+  ): Promise<RestoredView> {
+    const operation: Operation = { name: "read_checkpoint", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/checkpoints/${encodeURIComponent(checkpointId)}`, {}, undefined, options);
+  }
+
+  /** Make a checkpoint's id unusable now. */
+  dropCheckpoint(
+    sessionId: string,
+    checkpointId: string,
+    options: Options = {},
+  ): Promise<void> {
+    const operation: Operation = { name: "drop_checkpoint", method: "DELETE", keyed: false, takes: null, gives: "nothing" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/checkpoints/${encodeURIComponent(checkpointId)}`, {}, undefined, options);
+  }
+
+  /** Keep a checkpoint for as long as the session lives. */
+  pinCheckpoint(
+    sessionId: string,
+    checkpointId: string,
+    options: Options = {},
+  ): Promise<CheckpointView> {
+    const operation: Operation = { name: "pin_checkpoint", method: "PUT", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/checkpoints/${encodeURIComponent(checkpointId)}/pin`, {}, undefined, options);
+  }
+
+  /** Let a checkpoint expire again. */
+  unpinCheckpoint(
+    sessionId: string,
+    checkpointId: string,
+    options: Options = {},
+  ): Promise<CheckpointView> {
+    const operation: Operation = { name: "unpin_checkpoint", method: "DELETE", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/checkpoints/${encodeURIComponent(checkpointId)}/pin`, {}, undefined, options);
+  }
+
+  /** Go on: from a checkpoint in a new session, or, without one, by waking this session where it sleeps. */
+  resume(
+    sessionId: string,
+    body?: ResumeBody,
+    options: Options = {},
+  ): Promise<Resumed> {
+    const operation: Operation = { name: "resume", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/resume`, {}, body, options);
+  }
+
+  /** A session that shares this one's log up to a version and goes its own way. */
+  branch(
+    sessionId: string,
+    body?: BranchBody,
+    options: Options = {},
+  ): Promise<Branched> {
+    const operation: Operation = { name: "branch", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/branch`, {}, body, options);
+  }
+
+  /** A branch from before the last turns, or at a version. */
+  rewind(
+    sessionId: string,
+    body?: RewindBody,
+    options: Options = {},
+  ): Promise<Branched> {
+    const operation: Operation = { name: "rewind", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/rewind`, {}, body, options);
+  }
+
+  /** A branch in which a turn starts anew with other words, left open for the answer. */
+  edit(
+    sessionId: string,
+    body: EditBody,
+    options: Options = {},
+  ): Promise<Branched> {
+    const operation: Operation = { name: "edit", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/edit`, {}, body, options);
+  }
+
+  /** The branches made from a session, newest first. */
+  listBranches(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<Listed> {
+    const operation: Operation = { name: "list_branches", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/branches`, {}, undefined, options);
+  }
+
+  /** Take over another session's vars and scratchpads, three-way. */
+  merge(
+    sessionId: string,
+    body: MergeBody,
+    options: Options = {},
+  ): Promise<Merged> {
+    const operation: Operation = { name: "merge", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/merge`, {}, body, options);
+  }
+
+  /** Settle a conflict that a merge left. */
+  resolve(
+    sessionId: string,
+    conflictId: string,
+    body: ResolveBody,
+    options: Options = {},
+  ): Promise<Merged> {
+    const operation: Operation = { name: "resolve", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/conflicts/${encodeURIComponent(conflictId)}/resolve`, {}, body, options);
+  }
+
+  /** Keep content too large for the log; the same content is kept once. */
+  putBlob(
+    body?: Uint8Array | string,
+    query: { name?: string; replace?: boolean } = {},
+    options: Options = {},
+  ): Promise<BlobView> {
+    const operation: Operation = { name: "put_blob", method: "POST", keyed: false, takes: "application/octet-stream", gives: "json" };
+    return this.call(operation, "/v1/blobs", { ...query }, body, options);
+  }
+
+  /** The blobs there are, newest first. */
+  listBlobs(
+    query: { limit?: number; cursor?: string } = {},
+    options: Options = {},
+  ): Promise<Blobs> {
+    const operation: Operation = { name: "list_blobs", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/blobs", { ...query }, undefined, options);
+  }
+
+  /** A blob's content, whole or the range that is asked for. */
+  getBlob(
+    sha256: string,
+    options: Options = {},
+  ): Promise<Uint8Array> {
+    const operation: Operation = { name: "get_blob", method: "GET", keyed: false, takes: null, gives: "bytes" };
+    return this.call(operation, `/v1/blobs/${encodeURIComponent(sha256)}`, {}, undefined, options);
+  }
+
+  /** What is known of a blob, without its content. */
+  describeBlob(
+    sha256: string,
+    options: Options = {},
+  ): Promise<BlobView> {
+    const operation: Operation = { name: "describe_blob", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/blobs/${encodeURIComponent(sha256)}/info`, {}, undefined, options);
+  }
+
+  /** The session as JSONL, one event a line, to be rebuilt exactly elsewhere. */
+  exportSession(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<string> {
+    const operation: Operation = { name: "export_session", method: "GET", keyed: false, takes: null, gives: "text" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/export`, {}, undefined, options);
+  }
+
+  /** Rebuild a session exactly from an export; one that is there already is left alone. */
+  importSession(
+    body: Uint8Array | string,
+    options: Options = {},
+  ): Promise<Imported> {
+    const operation: Operation = { name: "import_session", method: "POST", keyed: false, takes: "application/x-ndjson", gives: "json" };
+    return this.call(operation, "/v1/import", {}, body, options);
+  }
+
+  /** Check every byte of a session against its chain. */
+  verifySession(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<Proof> {
+    const operation: Operation = { name: "verify_session", method: "POST", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/verify`, {}, undefined, options);
+  }
+
+  /** Put an ended session away: to cold storage, if the server has some. Again, it finishes. */
+  archiveSession(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "archive_session", method: "POST", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/archive`, {}, undefined, options);
+  }
+
+  /** Bring the log of an archived session back from cold storage. */
+  thawSession(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<Thawed> {
+    const operation: Operation = { name: "thaw_session", method: "POST", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/thaw`, {}, undefined, options);
+  }
+
+  /** The account the session draws on; without one there is no limit. */
+  readAccount(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<AccountView> {
+    const operation: Operation = { name: "read_account", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/account`, {}, undefined, options);
+  }
+
+  /** Set money aside; refused when the account has not that much left. */
+  reserve(
+    sessionId: string,
+    body: ReserveBody,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "reserve", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/reserve`, {}, body, options);
+  }
+
+  /** Say what it really cost; the rest of the reservation returns. */
+  settle(
+    sessionId: string,
+    body: SettleBody,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "settle", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/settle`, {}, body, options);
+  }
+
+  /** Let somebody in; nobody gets more than whoever lets them in has. */
+  addPrincipal(
+    body: PrincipalBody,
+    options: Options = {},
+  ): Promise<PrincipalView> {
+    const operation: Operation = { name: "add_principal", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/principals", {}, body, options);
+  }
+
+  /** Those of the tenant, the oldest first. */
+  listPrincipals(
+    options: Options = {},
+  ): Promise<Principals> {
+    const operation: Operation = { name: "list_principals", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/principals", {}, undefined, options);
+  }
+
+  /** One of them, by id or name. */
+  getPrincipal(
+    principalId: string,
+    options: Options = {},
+  ): Promise<PrincipalView> {
+    const operation: Operation = { name: "get_principal", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/principals/${encodeURIComponent(principalId)}`, {}, undefined, options);
+  }
+
+  /** Give other roles or scopes, shut out or let in again; it holds at the next request, on every node. */
+  changePrincipal(
+    principalId: string,
+    body: PrincipalChange,
+    options: Options = {},
+  ): Promise<PrincipalView> {
+    const operation: Operation = { name: "change_principal", method: "PATCH", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/principals/${encodeURIComponent(principalId)}`, {}, body, options);
+  }
+
+  /** Erase a person: their sessions, blobs, keys and name. The audit log keeps an id that leads to nobody. */
+  erasePerson(
+    name: string,
+    options: Options = {},
+  ): Promise<ErasedPerson> {
+    const operation: Operation = { name: "erase_person", method: "POST", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/people/${encodeURIComponent(name)}/erase`, {}, undefined, options);
+  }
+
+  /** Make a key. It never allows more than its principal may, nor more than whoever makes it. */
+  addKey(
+    body?: KeyBody,
+    options: Options = {},
+  ): Promise<NewKeyView> {
+    const operation: Operation = { name: "add_key", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/keys", {}, body, options);
+  }
+
+  /** Keys of the tenant or of one principal, without their secrets. */
+  listKeys(
+    query: { principal?: string } = {},
+    options: Options = {},
+  ): Promise<Keys> {
+    const operation: Operation = { name: "list_keys", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/keys", { ...query }, undefined, options);
+  }
+
+  /** Take a key back; it is refused at the next request, on every node. */
+  revokeKey(
+    keyId: string,
+    options: Options = {},
+  ): Promise<KeyView> {
+    const operation: Operation = { name: "revoke_key", method: "DELETE", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/keys/${encodeURIComponent(keyId)}`, {}, undefined, options);
+  }
+
+  /** The tenant's rules, and who may read and write which fields. */
+  getPolicy(
+    options: Options = {},
+  ): Promise<Policy> {
+    const operation: Operation = { name: "get_policy", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/policies", {}, undefined, options);
+  }
+
+  /** Lay down the tenant's policy anew. */
+  setPolicy(
+    body: Policy,
+    options: Options = {},
+  ): Promise<Policy> {
+    const operation: Operation = { name: "set_policy", method: "PUT", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/policies", {}, body, options);
+  }
+
+  /** Be told of the moves of sessions by a signed POST. */
+  addWebhook(
+    body: WebhookBody,
+    options: Options = {},
+  ): Promise<WebhookView> {
+    const operation: Operation = { name: "add_webhook", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/webhooks", {}, body, options);
+  }
+
+  /** The tenant's webhooks, without their secrets. */
+  listWebhooks(
+    options: Options = {},
+  ): Promise<Webhooks> {
+    const operation: Operation = { name: "list_webhooks", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/webhooks", {}, undefined, options);
+  }
+
+  /** Be told no longer. */
+  removeWebhook(
+    webhookId: string,
+    options: Options = {},
+  ): Promise<void> {
+    const operation: Operation = { name: "remove_webhook", method: "DELETE", keyed: false, takes: null, gives: "nothing" };
+    return this.call(operation, `/v1/webhooks/${encodeURIComponent(webhookId)}`, {}, undefined, options);
+  }
+
+  /** A token that opens this session and nothing else, for a few minutes. */
+  issueToken(
+    sessionId: string,
+    body?: TokenBody,
+    options: Options = {},
+  ): Promise<TokenView> {
+    const operation: Operation = { name: "issue_token", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/tokens`, {}, body, options);
+  }
+
+  /** Take back one token, one family, or every token of a session, on every node at the next request. */
+  revokeTokens(
+    sessionId: string,
+    query: { token?: string; family?: string } = {},
+    options: Options = {},
+  ): Promise<void> {
+    const operation: Operation = { name: "revoke_tokens", method: "DELETE", keyed: false, takes: null, gives: "nothing" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/tokens`, { ...query }, undefined, options);
+  }
+
+  /** The next tokens of a family. A refresh token that is used twice ends its family. */
+  refreshToken(
+    body: RefreshBody,
+    options: Options = {},
+  ): Promise<TokenView> {
+    const operation: Operation = { name: "refresh_token", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/tokens/refresh", {}, body, options);
+  }
+
+  /** Who was let in to what, and who was not. */
+  readAudit(
+    query: { after?: number; limit?: number; newest?: boolean; actor?: string; credential?: string; session?: string; what?: string; action?: string; outcome?: "allowed" | "denied" | "flagged"; reason?: string; since?: number; until?: number } = {},
+    options: Options = {},
+  ): Promise<Audited> {
+    const operation: Operation = { name: "read_audit", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/audit", { ...query }, undefined, options);
+  }
+
+  /** Whether the audit log still is what was written, to its end. */
+  verifyAudit(
+    options: Options = {},
+  ): Promise<AuditProof> {
+    const operation: Operation = { name: "verify_audit", method: "POST", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/audit/verify", {}, undefined, options);
+  }
+
+  /** The audit log as JSON lines, each proven on the way out, signed at its end where the store is sealed. */
+  exportAudit(
+    options: Options = {},
+  ): Promise<string> {
+    const operation: Operation = { name: "export_audit", method: "GET", keyed: false, takes: null, gives: "text" };
+    return this.call(operation, "/v1/audit/export", {}, undefined, options);
+  }
+
+  /** Sign in by the link that the server printed; it works once. */
+  signIn(
+    query: { code: string },
+    options: Options = {},
+  ): Promise<string> {
+    const operation: Operation = { name: "sign_in", method: "GET", keyed: false, takes: null, gives: "text" };
+    return this.call(operation, "/signin", { ...query }, undefined, options);
+  }
+
+  /** Sign out: the cookie counts no longer, on any node. */
+  signOut(
+    options: Options = {},
+  ): Promise<void> {
+    const operation: Operation = { name: "sign_out", method: "POST", keyed: false, takes: null, gives: "nothing" };
+    return this.call(operation, "/signout", {}, undefined, options);
+  }
+}

@@ -1,0 +1,122 @@
+"""One store, many tenants: a server opens a store once and acts in it for whoever asks."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from perdure.ambient import Ids, RealAmbient
+from perdure.compose.making import made_once
+from perdure.compose.opening import StoreGiven, open_cold, open_store
+from perdure.compose.wiring import Opened, Services
+from perdure.core.session.origin import Timeouts
+from perdure.core.session.timeouts import OFF
+from perdure.ports.ambient import Ambient
+from perdure.sealing.given import AS_FOUND, Given
+
+if TYPE_CHECKING:
+    from perdure.services.auditing import Auditing
+    from perdure.services.cooling import CoolingStore
+    from perdure.services.directory import Directory
+    from perdure.services.loading import SnapshotPolicy
+    from perdure.services.people import People
+
+SYSTEM: Final = "_perdure"
+"""The tenant in whose sessions a server keeps its own affairs: who may do what, tokens, the audit log."""
+KEPT: Final = 256
+"""How many tenants' services are kept at hand; those of others are made again when they are asked for."""
+
+
+class Tenants:
+    """The services of every tenant over one store, made when they are first asked for."""
+
+    def __init__(
+        self,
+        store: "CoolingStore",
+        ambient: Ambient,
+        snapshots: "SnapshotPolicy",
+        timeouts: Timeouts = OFF,
+        opened: Opened | None = None,
+        masks: str | None = None,
+    ) -> None:
+        self.store = store
+        self.ambient = ambient
+        self._snapshots = snapshots
+        self._timeouts = timeouts
+        self._opened = opened
+        self._masks = masks
+        self._made: OrderedDict[str, Services] = OrderedDict()
+
+    def services(self, tenant: str) -> Services:
+        """The services for one tenant's sessions."""
+        found = self._made.get(tenant)
+        if found is None:
+            from perdure.services.acting import Identity
+            from perdure.services.sessions import Sessions
+
+            who = Identity(tenant=tenant, actor="server")
+            fresh = Ids(self.ambient).fresh
+            timeouts = OFF if tenant == SYSTEM else self._timeouts
+            found = Services(self.store, Sessions(self.store, self.ambient, fresh, who, self._snapshots, timeouts))
+            found.opened = self._opened
+            found.sessions.masks = None if tenant == SYSTEM else self._masks
+            self._made[tenant] = found
+            while len(self._made) > KEPT:
+                self._made.popitem(last=False)
+        self._made.move_to_end(tenant)
+        return found
+
+    @made_once
+    def directory(self) -> "Directory":
+        """Who may come in, and with what."""
+        from perdure.services.directory import Directory
+
+        system = self.services(SYSTEM)
+        return Directory(system.sessions, system.heads)
+
+    @made_once
+    def auditing(self) -> "Auditing":
+        """The audit logs of all tenants."""
+        from perdure.services.auditing import Auditing
+
+        system = self.services(SYSTEM)
+        return Auditing(system.sessions, self.directory, system.verifying, system.heads)
+
+    @made_once
+    def people(self) -> "People":
+        """Erasing whatever there is of a person."""
+        from perdure.services.people import People
+
+        return People(self.services, self.directory, self.services(SYSTEM).erasure)
+
+    async def close(self) -> None:
+        """Write what the audit logs still lack and let go of the store; harmless when repeated."""
+        try:
+            if "auditing" in self.__dict__:
+                await self.auditing.flush()
+            for services in self._made.values():
+                await services.sessions.loader.flush()
+        finally:
+            await self.store.close()
+
+
+def tenants(
+    path: StoreGiven,
+    *,
+    ambient: Ambient | None = None,
+    snapshots: "SnapshotPolicy | None" = None,
+    cold: str | os.PathLike[str] | None = None,
+    keys: Given = AS_FOUND,
+    timeouts: Timeouts = OFF,
+    read_only: bool = False,
+    masks: str | None = None,
+) -> Tenants:
+    """Open the store at a path for many tenants; `masks` says what of their content never reaches the disk."""
+    from perdure.services.cooling import CoolingStore
+    from perdure.services.loading import SnapshotPolicy
+
+    chance = ambient or RealAmbient()
+    archive = open_cold(cold)
+    store = CoolingStore(open_store(path, chance, read_only=read_only, keys=keys), archive, chance)
+    opened = None if isinstance(path, Mapping) else Opened(os.fspath(path), keys, cold)
+    return Tenants(store, chance, snapshots or SnapshotPolicy(), timeouts, opened, masks)

@@ -1,0 +1,156 @@
+"""`perdure audit …`: who did what, shown, verified and taken along. Whoever they are, the log names them by id only."""
+
+import sys
+from collections.abc import Callable
+from contextlib import aclosing, nullcontext
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from perdure.edge.cli import documents, exits
+from perdure.edge.cli.lazy import LazyGroup
+from perdure.edge.cli.options import json_option, store_option, when
+from perdure.edge.cli.tenancy import served, tenant_option
+from perdure.edge.cli.text import counted, day_and_time, moment, one_line
+
+if TYPE_CHECKING:
+    from perdure.services.auditing import Auditing, AuditLine
+
+COMMANDS: Final = {
+    "list": ("audit:list_entries", "Show entries, newest first."),
+    "verify": ("audit:verify", "Check that nothing was edited, cut or taken out."),
+    "export": ("audit:export", "Write the log as JSON lines, signed."),
+}
+OUTCOMES: Final = ("allowed", "denied", "flagged")
+
+audit = LazyGroup(
+    "audit",
+    places=COMMANDS,
+    help="Show, verify and export what was done by whom: hash-chained, and signed for where the store is sealed.",
+)
+
+
+@click.command("list")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many to show.")
+@click.option("--cursor", type=int, help="Where the next page starts, as the last one said.")
+@click.option("--oldest-first", is_flag=True, help="From the beginning.")
+@click.option("--actor", metavar="ID", help="Only of this principal, by its id.")
+@click.option("--session", metavar="ID", help="Only about this session.")
+@click.option("--what", metavar="WORD", help="Only of this occasion.")
+@click.option("--outcome", type=click.Choice(OUTCOMES), help="Only what came out so.")
+@click.option("--since", type=when, metavar="TIME", help="2026-01-31, 2026-01-31T12:00:00Z, or 2h for two hours ago.")
+@click.option("--until", type=when, metavar="TIME", help="As --since.")
+@tenant_option
+@store_option
+@json_option
+def list_entries(
+    store: str, tenant: str, as_json: bool, limit: int, cursor: int | None, oldest_first: bool, **wanted: Any
+) -> None:
+    """Show entries of a tenant's audit log, the newest first."""
+    from perdure.core.access.entries import Filters
+    from perdure.waiting import drive
+
+    with served(store, read_only=True) as house:
+        asked = house.auditing.page(tenant, cursor, limit, Filters(**wanted), newest=not oldest_first)
+        page = drive(asked)
+    if as_json:
+        documents.emit({"entries": [_document(line) for line in page.items], "cursor": page.next})
+        return
+    from perdure.edge.cli import output
+
+    console = output.screen()
+    columns = ("when", "outcome", "what", "action", "principal", "session", "reason", "times")
+    rows = [_row(line) for line in page.items]
+    console.print(output.table(columns, rows, flexible=("what", "action", "reason")) if rows else "no entries")
+    if page.next is not None:
+        console.print(f"more: --cursor {page.next}", soft_wrap=True)
+
+
+def _row(line: "AuditLine") -> tuple[str, ...]:
+    entry = line.entry
+    facts = [getattr(entry, name, None) or "" for name in ("outcome", "what", "action", "actor", "session", "reason")]
+    if not facts[1]:
+        facts[1] = "(only counted)"
+    return day_and_time(entry.at), *facts, str(entry.count) if entry.count > 1 else ""
+
+
+def _document(line: "AuditLine") -> dict[str, Any]:
+    entry: dict[str, Any] = msgspec.to_builtins(line.entry)
+    entry["at"] = moment(line.entry.at)
+    if line.entry.until is not None:
+        entry["until"] = moment(line.entry.until)
+    return {"version": line.version, "digest": line.digest, "written_at": moment(line.written_at), **entry}
+
+
+@click.command()
+@click.option("--export", "file", type=click.File("rb"), help="Check this export instead, with the keys of the store.")
+@tenant_option
+@store_option
+@json_option
+def verify(store: str, tenant: str, as_json: bool, file: IO[bytes] | None) -> None:
+    """Check every byte of a tenant's audit log, and that it ends where it was signed. Exit code 5 when it is broken."""
+    from perdure.waiting import drive
+
+    with served(store, read_only=True) as house:
+        if file is not None:
+            _check(house.auditing, file, as_json)
+            return
+        report = drive(house.auditing.verify(tenant))
+    if as_json:
+        documents.emit(msgspec.to_builtins(report))
+    else:
+        from perdure.edge.cli import output
+
+        console = output.screen()
+        vouched = "no signed heads: not sealed" if report.signed is None else f"signed for up to {report.signed}"
+        said = f"  {counted(report.events, 'event')}, {vouched}"
+        console.print(output.mark("ok" if report.ok else "fail").append(said, style="default"))
+        for problem in report.problems:
+            where = problem.place if problem.versions is None else f"{problem.place} {problem.versions[0]}"
+            output.labelled(console, where, f"{problem.what}; {problem.advice}", style="bold red", width=16)
+    if not report.ok:
+        click.get_current_context().exit(exits.WORLD)
+
+
+def _check(auditing: "Auditing", file: IO[bytes], as_json: bool) -> None:
+    """Tell whether an export is whole, and signed with the keys of the store."""
+    checked = auditing.check_export(file)
+    found, genuine = checked.proven, checked.genuine
+    if as_json:
+        told = {"tenant": found.tenant, "session": found.session, "events": found.events, "digest": found.digest}
+        documents.emit({"ok": genuine is not False, **told, "signed": found.signature is not None, "genuine": genuine})
+    else:
+        said = {True: "signed by this store", False: "its signature is not this store's", None: "no signature checked"}
+        click.echo(f"{counted(found.events, 'event')}, the chain is whole; {said[genuine]}")
+    if genuine is False:
+        click.get_current_context().exit(exits.WORLD)
+
+
+@click.command()
+@click.option("-o", "--output", "file", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
+@tenant_option
+@store_option
+@json_option
+def export(store: str, tenant: str, as_json: bool, file: str | None) -> None:
+    """Write a tenant's audit log as JSON lines. The last line is the signature over it, where the store is sealed."""
+    from perdure.waiting import drive
+
+    if as_json and file is None:
+        raise click.UsageError("the lines are JSON already; --json describes what was written to a file (--output)")
+    into = nullcontext(sys.stdout.buffer) if file is None else click.open_file(file, "wb", lazy=True)
+    with served(store, read_only=False) as house, into as target:
+        lines = drive(_written(house.auditing, tenant, target.write))
+    if as_json:
+        documents.emit({"file": one_line(file or ""), "lines": lines})
+    elif file is not None:
+        click.echo(f"wrote {counted(lines, 'line')} to {one_line(file)}")
+
+
+async def _written(auditing: "Auditing", tenant: str, write: Callable[[bytes], Any]) -> int:
+    count = 0
+    async with aclosing(auditing.export(tenant)) as lines:
+        async for line in lines:
+            write(line)
+            count += 1
+    return count

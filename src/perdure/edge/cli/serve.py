@@ -1,0 +1,103 @@
+"""`perdure serve`: the server, on this machine or for others."""
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from perdure.core.errors import Refused
+from perdure.edge.cli.options import json_option
+
+if TYPE_CHECKING:
+    from perdure.edge.http.welcome import Welcome
+
+
+def flags(command: Any) -> Any:
+    """One flag for every setting, as the settings describe themselves."""
+    from perdure.edge.http.configuring import settings
+
+    for item in reversed([item for item in settings() if not item.by_file]):
+        how: dict[str, Any] = {"help": item.description}
+        if item.yes_or_no:
+            how |= {"default": None}
+            names = [f"{item.flag}/--no-{item.flag[2:]}"]
+        else:
+            names = [item.flag]
+            how |= {"metavar": "WORD" if item.choices else "TEXT", "multiple": item.many}
+            if item.choices:
+                how |= {"help": f"{item.description} ({', '.join(item.choices)})"}
+        command = click.option(*names, item.name, **how)(command)
+    return command
+
+
+@click.command()
+@json_option
+@click.option("--config", metavar="FILE", help="The configuration file; perdure.toml in this folder if it is there.")
+@click.option("--announce", metavar="FILE", help="Write where the server is to a file, for programs that start it.")
+@click.option("--show-config", is_flag=True, help="Show every setting and where it comes from, and stop.")
+@flags
+@click.pass_context
+def serve(
+    ctx: click.Context, /, as_json: bool, config: str | None, announce: str | None, show_config: bool, **given: Any
+) -> None:
+    """Serve a store over HTTP, with live streams, keys and an audit log.
+
+    Without any configuration it serves perdure.db in this folder on 127.0.0.1 and prints a link to sign in by.
+    """
+    from perdure.edge.http.configuring import configure, shown
+
+    configured = configure(given, config=config)
+    if show_config:
+        _show(shown(configured), as_json)
+        return
+    found = configured.settings
+    try:
+        import uvicorn  # noqa: F401 - asked for before anything is opened
+    except ImportError:
+        raise Refused("the server needs its extra; install perdure[server]") from None
+    from perdure.edge.http.logs import to_stderr
+    from perdure.edge.http.serving import announce as write
+    from perdure.edge.http.serving import serve as run
+
+    to_stderr(found.log_format, found.log_level)
+
+    def told(welcome: "Welcome") -> None:
+        if announce is not None:
+            write(announce, welcome)
+        _greet(welcome, as_json)
+
+    logging.getLogger("perdure.server").debug("opening the store")
+    run(found, told)
+    ctx.exit(0)
+
+
+def _show(rows: list[tuple[str, str, str]], as_json: bool) -> None:
+    if as_json:
+        import msgspec
+
+        click.echo(
+            msgspec.json.encode([dict(zip(("name", "value", "source"), row, strict=True)) for row in rows]).decode()
+        )
+        return
+    width = max(len(name) for name, _, _ in rows)
+    for name, value, source in rows:
+        click.echo(f"{name:<{width}}  {value}  ({source})")
+
+
+def _greet(welcome: "Welcome", as_json: bool) -> None:
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.encode(welcome).decode())
+    else:
+        click.echo(f"perdure serves at {welcome.url}")
+        if welcome.link is not None:
+            click.echo(f"\n  sign in:  {welcome.link}\n")
+            click.echo("  or from a shell, with a key that lasts for twelve hours:\n")
+            click.echo(f"  export PERDURE_URL={welcome.url}")
+            click.echo(f"  export PERDURE_KEY={welcome.key}")
+            example = '\'{"title": "Lisbon trip"}\''
+            click.echo(f'  curl $PERDURE_URL/v1/sessions -H "Authorization: Bearer $PERDURE_KEY" --json {example}')
+        click.echo("\nstop it with Ctrl-C")
+    sys.stdout.flush()

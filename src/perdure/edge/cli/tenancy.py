@@ -1,0 +1,42 @@
+"""A store as a server sees it, for commands that look after its tenants."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from perdure.core.errors import NotAStore
+from perdure.edge.cli.opening import cold_given, is_address, keys_given, opened
+
+if TYPE_CHECKING:
+    from perdure.compose.tenants import Tenants
+
+TENANT: Final = "local"
+
+
+def tenant_option(command: Any) -> Any:
+    """`--tenant NAME`."""
+    return click.option(
+        "--tenant", default=TENANT, show_default=True, metavar="NAME", help="Whose principals, keys and logs."
+    )(command)
+
+
+@contextmanager
+def served(store: str, *, read_only: bool) -> "Iterator[Tenants]":
+    """The store at a path as a server sees it, closed afterwards; `NotAStore` when there is none."""
+    from perdure.compose.tenants import tenants
+    from perdure.sealing.given import Given
+    from perdure.waiting import drive
+
+    if not is_address(store) and not os.path.isfile(store):
+        raise NotAStore(f"no store at {store}; name one with --store or PERDURE_STORE", path=store)
+    if is_address(store) and not read_only:
+        with opened(store, read_only=True):  # a database without a store stays so
+            pass
+    found = tenants(store, keys=Given(None, **keys_given()), cold=cold_given(), read_only=read_only)
+    try:
+        yield found
+    finally:
+        drive(found.close())

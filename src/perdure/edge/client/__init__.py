@@ -1,0 +1,1 @@
+"""The remote library: what `perdure.open` gives, over HTTP, from a server."""

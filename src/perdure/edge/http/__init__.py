@@ -1,0 +1,1 @@
+"""The HTTP edge: perdure behind one address. It translates, asks one service, and translates back."""

@@ -1,0 +1,1 @@
+"""What can be asked over HTTP, one module per part of the vocabulary; each fills a table of endpoints."""

@@ -1,0 +1,198 @@
+"""A request that was let in: who asks for what, and everything an endpoint needs to answer."""
+
+from typing import TYPE_CHECKING, Any
+
+from perdure.core.access.roles import Action, Actor, Decision
+from perdure.core.access.rules import Policy
+from perdure.core.errors import Denied, Invalid, NotFound
+from perdure.core.session.ids import SessionId, session_id
+from perdure.edge.http.asgi import Answer, Headers, Request
+from perdure.edge.http.node import Node
+from perdure.edge.http.routes import Endpoint
+from perdure.edge.http.wire import Voice, fitted, loose, typed
+from perdure.edge.library import AsyncPerdure
+from perdure.edge.session import AsyncSession
+
+if TYPE_CHECKING:
+    from perdure.compose import Services
+
+
+class Ask:
+    """What an endpoint gets."""
+
+    __slots__ = (
+        "_services",
+        "actor",
+        "decision",
+        "endpoint",
+        "headers",
+        "heard",
+        "node",
+        "params",
+        "policy",
+        "request",
+        "voice",
+    )
+
+    def __init__(
+        self,
+        node: Node,
+        request: Request,
+        endpoint: Endpoint,
+        filled: list[str],
+        heard: Voice,
+        voice: Voice,
+    ) -> None:
+        self.node = node
+        self.request = request
+        self.endpoint = endpoint
+        self.params = dict(zip(endpoint.parameters, filled, strict=True)) if filled else {}
+        self.heard = heard
+        self.voice = voice
+        self.headers: Headers = []
+        self.actor: Actor
+        self.decision: Decision
+        self.policy: Policy
+        self._services: Services | None = None
+
+    @property
+    def services(self) -> "Services":
+        """The services over the sessions of the tenant who asks."""
+        found = self._services
+        if found is None:
+            found = self._services = self.node.tenants.services(self.actor.tenant)
+        return found
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The fields that whoever asks may not see."""
+        return self.decision.hidden
+
+    @property
+    def db(self) -> AsyncPerdure:
+        """The tenant's sessions, by the library's own names."""
+        return AsyncPerdure(self.services)
+
+    @property
+    def id(self) -> SessionId:
+        """The session the path names; what is no id leads to none."""
+        return path_id(self.params["session_id"])
+
+    @property
+    def session(self) -> AsyncSession:
+        """The session the path names, by the library's own names."""
+        return AsyncSession(self.services, self.id)
+
+    @property
+    def key(self) -> str | None:
+        """The idempotency key, if there is one."""
+        found = self.request.headers.get("idempotency-key")
+        if found is None:
+            return None
+        # As RFC 8941 strings are quoted; most clients send the bare word.
+        return found[1:-1] if len(found) > 1 and found[0] == found[-1] == '"' else found
+
+    @property
+    def seen(self) -> int | None:
+        """The version the client saw, as If-Match has it; None when it does not matter."""
+        told = self.request.headers.get("if-match")
+        if told is None or told == "*":
+            return None
+        bare = told.removeprefix("W/").strip('"')
+        if not (bare.isascii() and bare.isdigit() and len(bare) < 20):
+            raise Invalid(
+                'If-Match is a version in quotes, like "12", as the ETag of an answer has it', header=told[:80]
+            )
+        return int(bare)
+
+    async def body(self) -> Any:
+        """The body as the endpoint declares it; its blank when it may be left out and was."""
+        endpoint = self.endpoint
+        data = await self.request.body()
+        if not data and endpoint.optional:
+            return endpoint.body()
+        return typed(data, endpoint.body, self.heard, endpoint.decoder)
+
+    async def document(self) -> Any:
+        """The body as any JSON document."""
+        return loose(await self.request.body(), self.heard)
+
+    def query(self) -> Any:
+        """The query as the endpoint declares it; `Invalid` for a name it does not know."""
+        kind = self.endpoint.query
+        given: dict[str, Any] = {}
+        for name, value in self.request.query():
+            given.setdefault(name, []).append(value)
+        if kind is None:
+            if given:
+                raise Invalid(f"this takes no query; leave {', '.join(sorted(given))[:80]} out")
+            return None
+        known = set(kind.__struct_encode_fields__)
+        if unknown := sorted(set(given) - known):
+            told = f"there is no {unknown[0][:80]!r} to ask for here; there are {', '.join(sorted(known))}"
+            raise Invalid(told, unknown=[name[:80] for name in unknown[:20]])
+        lists = kind.__struct_defaults__ and _lists(kind)
+        flat: dict[str, Any] = {}
+        for name, values in given.items():
+            if lists and name in lists:
+                flat[name] = values
+            elif len(values) > 1:
+                raise Invalid(f"{name} is given {len(values)} times; give it once", name=name)
+            else:
+                flat[name] = values[0]
+        found = fitted(flat, kind, texts=True)
+        for field, name in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True):
+            if name in flat and getattr(found, field) is None:
+                raise Invalid(f"a query has no null; leave {name} out", at=f"$.{name}")
+        return found
+
+    def answer(self, value: Any, status: int | None = None, version: int | None = None) -> Answer:
+        """What the endpoint says, with the version as its ETag if it has one."""
+        headers = self.headers
+        if version is not None:
+            headers.append((b"etag", b'"%d"' % version))
+        return Answer(status or self.endpoint.status, self.voice.encode(value), self.voice.media, headers)
+
+    def unchanged(self, version: int) -> Answer | None:
+        """304 when the client has this version already."""
+        told = self.request.headers.get("if-none-match")
+        if told is None or f'"{version}"' not in told:
+            return None
+        return Answer(304, b"", b"", [*self.headers, (b"etag", b'"%d"' % version)])
+
+
+def path_id(text: str) -> SessionId:
+    """A session's id from a path; what is none is not found, as any id that leads nowhere."""
+    try:
+        return session_id(text)
+    except Invalid:
+        raise missing() from None
+
+
+def allowed(decision: Decision, action: Action) -> Decision:
+    """The decision, if it says yes; else `Denied`, or `NotFound` as for what is not there."""
+    if decision.allowed:
+        return decision
+    if decision.concealed:
+        raise missing(str(decision.reason))
+    told = f"you may not {action.verb.value} {action.thing.value} here ({decision.reason})"
+    raise Denied(told, reason=str(decision.reason))
+
+
+def missing(reason: str | None = None) -> NotFound:
+    """What is said of a session that is not there, or not for whoever asks; why, only the audit log hears."""
+    error = NotFound("no such session here; GET /v1/sessions lists those there are")
+    error.__cause__ = None if reason is None else Denied("concealed", reason=reason)
+    return error
+
+
+_LISTS: dict[type, frozenset[str]] = {}
+
+
+def _lists(kind: Any) -> frozenset[str]:
+    """The fields of a query that may be given more than once."""
+    found = _LISTS.get(kind)
+    if found is None:
+        hints = {name: str(hint) for name, hint in kind.__annotations__.items()}
+        found = _LISTS[kind] = frozenset(name for name, hint in hints.items() if "tuple" in hint)
+    return found

@@ -1,0 +1,269 @@
+"""The entrance: who asks, whether they may, how often. Every request and every surface comes in here.
+
+Invariant: what is foreign looks as what is missing, to the byte; a refusal that tells that a thing is there is given
+only to those who may see it.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perdure.compose.entry import Entry
+from perdure.core.access.book import Book
+from perdure.core.access.claims import Claims
+from perdure.core.access.claims import Request as Seen
+from perdure.core.access.decide import decide
+from perdure.core.access.directory import identify
+from perdure.core.access.entries import AuditEntry, Outcome
+from perdure.core.access.roles import Actor, Context, Decision, Reason, Resource, Role
+from perdure.core.access.rules import OPEN as NO_RULES
+from perdure.core.access.signins import Limits
+from perdure.core.errors import Denied, NotFound, RateLimited, Unauthenticated
+from perdure.edge.http.asgi import Request
+from perdure.edge.http.asking import Ask, allowed, missing
+from perdure.edge.http.pacing import Pace
+from perdure.edge.http.reaching import resource_of, state_of
+from perdure.edge.http.routes import Endpoint
+from perdure.edge.http.settings import Issuer as Configured
+from perdure.edge.http.settings import Settings
+from perdure.services.outside import Issuer
+from perdure.services.tokens import Settings as TokenSettings
+
+if TYPE_CHECKING:
+    from perdure.compose.tenants import Tenants
+    from perdure.services.tokens import Validated
+
+KEY: Final = "pdk_"
+STRANGERS: Final = "_strangers"
+"""In whose audit log stands what nobody known asked for."""
+COOKIE: Final = "__Host-perdure"
+PLAIN_COOKIE: Final = "perdure"
+"""The same without TLS, which browsers take for the other name only over it."""
+SECOND: Final = 1_000_000
+LET_IN: Final = Decision(True, Reason.ROLE)
+REFUSALS: Final = (Unauthenticated, Denied, RateLimited)
+ANY: Final = ""
+"""What stands for the session where none is meant: of what belongs to nobody else, the asker is the owner."""
+OVERRIDE: Final = "perdure-override"
+"""The header in which an admin who breaks the glass says why."""
+
+
+class Entrance:
+    """Lets requests in, or says why not."""
+
+    def __init__(self, tenants: "Tenants", pace: Pace, settings: Settings) -> None:
+        self.tenants = tenants
+        self.entry = Entry(
+            tenants,
+            pace,
+            self._told,
+            tokens=TokenSettings(
+                lifetime=settings.token_lifetime, bound_addresses=settings.bind_ip, block=settings.anomaly == "block"
+            ),
+            limits=Limits(idle=settings.sign_in_idle, absolute=settings.sign_in_absolute),
+            issuers=tuple(issuer_of(item) for item in settings.issuers),
+        )
+        self.pace = pace
+
+    async def admitted(self, ask: Ask, target: str | None) -> "Validated | None":
+        """Let a request in: who asks, how often, whether they may. It knows its actor, policy and decision then; what
+        is known of a session token comes back. A refusal is noted in the audit log.
+        """
+        endpoint = ask.endpoint
+        try:
+            book = await self.tenants.directory.book()
+            ask.actor, token = await self.known(ask.request, endpoint, target, book)
+            ask.policy = book.policies.get(ask.actor.tenant, NO_RULES)
+            flagged = token is None and self.paced(ask.actor, endpoint, ask.request, target)
+            ask.decision = await self.decided(ask) if endpoint.action is not None else LET_IN
+        except (*REFUSALS, NotFound) as refusal:
+            if isinstance(refusal, REFUSALS) or refusal.__cause__ is not None:
+                self.refused(ask, refusal.__cause__ or refusal)
+                refusal.__cause__ = None
+            raise
+        if flagged:
+            self.flagged(ask)
+        return token
+
+    # ── who ──
+
+    async def known(
+        self, request: Request, endpoint: Endpoint, target: str | None, book: Book
+    ) -> tuple[Actor, "Validated | None"]:
+        """Who asks, by the directory as it stands, and what is known of their session token if they have one; else
+        `Unauthenticated`.
+        """
+        credential = credential_of(request)
+        try:
+            if credential is None:
+                raise Unauthenticated("who asks? send a key as `Authorization: Bearer …`, or sign in")
+            if credential.startswith(KEY):
+                return identify(book, credential, self.tenants.ambient.now()), None
+            if credential.startswith(COOKIE):
+                return await self.entry.signin.validate(credential.removeprefix(COOKIE)), None
+            return await self._by_token(request, endpoint, target, credential)
+        except Unauthenticated:
+            self._slow_down(request)
+            raise
+
+    async def _by_token(
+        self, request: Request, endpoint: Endpoint, target: str | None, token: str
+    ) -> "tuple[Actor, Validated | None]":
+        if self.entry.outside is not None and self.entry.outside.issued(token):
+            return await self.entry.outside.identify(token), None
+        found = await self.entry.tokens.validate(token, seen_by(request, endpoint, target))
+        return found.actor, found
+
+    def _slow_down(self, request: Request) -> None:
+        """Those who keep knocking with what does not count wait longer and longer: `RateLimited`."""
+        wait = self.pace.stranger(request.address)
+        if wait:
+            raise limited(wait)
+
+    # ── how often, and how unlike before ──
+
+    def paced(self, actor: Actor, endpoint: Endpoint, request: Request, session: str | None) -> bool:
+        """Take note of a request: whether it is unlike those before it. `RateLimited` when there were too many,
+        `Denied` when unusual ones are to be held back.
+        """
+        wait = self.pace.wait(actor.principal, session, endpoint.name)
+        if wait:
+            raise limited(wait)
+        size = request.declared or 0
+        unusual = self.pace.unusual(actor.principal, session, endpoint.name, size, request.address)
+        if unusual and self.pace.block:
+            raise Denied("this request is unlike those before it and was held back; sign in again", reason="anomaly")
+        return unusual
+
+    # ── whether ──
+
+    async def decided(self, ask: Ask) -> Decision:
+        """Whether the request may go on; else `Denied`, or `NotFound` as for what is not there."""
+        actor, action = ask.actor, ask.endpoint.action
+        if action is None:
+            raise TypeError(f"{ask.endpoint.name} is open to everyone; there is nothing to decide")
+        policy = ask.policy
+        context = Context(
+            at=self.tenants.ambient.now(),
+            address=ask.request.address,
+            override=ask.request.headers.get(OVERRIDE) or None,
+        )
+        if not ask.endpoint.scoped:
+            resource = Resource(tenant=actor.tenant, session=ANY, owner=actor.name)
+            return allowed(decide(actor, action, resource, context, policy), action)
+        # Rules may ask for what changes, such as tags: then what this node remembers is not enough.
+        state = await state_of(ask, ask.id, fresh=bool(policy.rules))
+        resource = Resource(tenant=actor.tenant, session=ask.id, exists=False) if state is None else resource_of(state)
+        decision = allowed(decide(actor, action, resource, context, policy), action)
+        if state is None:
+            raise missing()
+        return decision
+
+    # ── what is written down ──
+
+    async def _told(self, word: str, claims: Claims | None, request: Seen) -> None:
+        """Have what was found wrong with a session token noted, soon."""
+        tenant = claims.tenant if claims is not None else STRANGERS
+        self.tenants.auditing.later(
+            tenant,
+            AuditEntry(
+                what=word,
+                at=self.tenants.ambient.now(),
+                tenant=tenant,
+                actor=claims.principal if claims is not None else None,
+                credential=claims.family if claims is not None else None,
+                session=claims.session if claims is not None else None,
+                action=request.operation,
+                outcome="denied",
+                reason=word,
+                address=request.address,
+            ),
+        )
+
+    def refused(self, ask: Ask, error: Any) -> None:
+        """Have a refusal noted in the audit log, soon."""
+        entry = self._entry(ask, "denied", error.fields.get("reason") or error.code)
+        self.tenants.auditing.later(entry.tenant, entry)
+
+    async def noted(self, ask: Ask, outcome: Outcome = "allowed", reason: str = "") -> None:
+        """Write down what was asked, durably."""
+        await self.tenants.auditing.note(ask.actor.tenant, self._entry(ask, outcome, reason))
+
+    def flagged(self, ask: Ask) -> None:
+        """Have an unusual request noted, soon."""
+        self.tenants.auditing.later(ask.actor.tenant, self._entry(ask, "flagged", "anomaly"))
+
+    def _entry(self, ask: Ask, outcome: Outcome, reason: str) -> AuditEntry:
+        actor: Actor | None = getattr(ask, "actor", None)
+        action = ask.endpoint.action
+        override = ask.request.headers.get(OVERRIDE, "") if reason == Reason.OVERRIDE else ""
+        return AuditEntry(
+            what=ask.endpoint.name,
+            at=self.tenants.ambient.now(),
+            tenant=actor.tenant if actor is not None else STRANGERS,
+            actor=actor.principal if actor is not None else None,
+            credential=actor.credential if actor is not None else None,
+            action=str(action) if action is not None else "",
+            session=ask.params.get("session_id"),
+            outcome=outcome,
+            reason=reason,
+            remark=override,
+            address=ask.request.address,
+        )
+
+
+def issuer_of(configured: Configured) -> Issuer:
+    """An issuer as the operator wrote it down."""
+    by_claim = configured.tenant_claim is not None
+    return Issuer(
+        issuer=configured.issuer,
+        audience=configured.audience,
+        keys=configured.jwks,
+        algorithms=(configured.algorithm,),
+        tenant="" if by_claim else configured.tenant,
+        tenant_claim=configured.tenant_claim or "",
+        tenants=configured.tenants,
+        name_claim=configured.name_claim,
+        roles_claim=configured.roles_claim,
+        roles={word: Role(role) for word, role in configured.roles.items()},
+    )
+
+
+def credential_of(request: Request) -> str | None:
+    """What a request shows: a bearer token or a key in a header, else the cookie of someone who signed in."""
+    headers = request.headers
+    told = headers.get("authorization")
+    if told is not None:
+        scheme, _, rest = told.partition(" ")
+        return rest.strip() if scheme.lower() in ("bearer", "dpop") and rest.strip() else None
+    if (key := headers.get("x-api-key")) is not None:
+        return key.strip()
+    for piece in headers.get("cookie", "").split(";"):
+        name, _, value = piece.strip().partition("=")
+        if name in (COOKIE, PLAIN_COOKIE) and value:
+            return COOKIE + value
+    return None
+
+
+def seen_by(request: Request, endpoint: Endpoint, target: str | None) -> Seen:
+    """A request as tokens are judged by."""
+    return Seen(
+        address=request.address,
+        user_agent=request.headers.get("user-agent", "")[:200],
+        operation=endpoint.name,
+        size=request.declared or 0,
+        target=target,
+        sensitive=endpoint.sensitive,
+        method=request.method,
+        url=url_of(request),
+        proof=request.headers.get("dpop"),
+    )
+
+
+def url_of(request: Request) -> str:
+    """The address a request was sent to, without its query."""
+    return f"{request.scope.get('scheme', 'http')}://{request.headers.get('host', '')}{request.path}"
+
+
+def limited(wait: int) -> RateLimited:
+    """What is said to someone who asks too often."""
+    seconds = max(1, -(-wait // SECOND))
+    return RateLimited(f"too many requests; try again in {seconds} s", retry_after=seconds)

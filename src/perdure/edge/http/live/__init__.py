@@ -1,0 +1,1 @@
+"""Live: what happens in a session, told as it happens to every surface that is attached to it."""

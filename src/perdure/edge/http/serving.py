@@ -1,0 +1,193 @@
+"""Serving: from settings to a listening socket, and back in order when it is time to leave.
+
+Leaving: readiness says no, live streams are told, requests under way finish, the audit log is written out, the store
+is closed.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from perdure.core.errors import Invalid, Refused, WorldError
+from perdure.edge.http.asgi import Receive, Scope, Send
+from perdure.edge.http.building import build, opened
+from perdure.edge.http.node import Node
+from perdure.edge.http.settings import Settings
+from perdure.edge.http.welcome import Welcome, welcome
+from perdure.edge.library import AsyncPerdure
+from perdure.edge.tls import server_context
+
+log: Final = logging.getLogger("perdure.server")
+KEEP_ALIVE: Final = 30
+BACKLOG: Final = 2048
+Told = Callable[[Welcome], None]
+
+
+def serve(settings: Settings, told: Told) -> None:
+    """Serve until told to stop; `told` hears where to click once the server is ready."""
+    settings.must_be_safe()
+    import uvicorn
+
+    store = opened(settings)
+    sock = listening(settings)
+    try:
+        life = Life(sock, settings, told)
+        application = build(settings, store, life)
+
+        class Server(uvicorn.Server):
+            """uvicorn's server, which lets our streams end before it waits for them."""
+
+            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+                await life.leave()
+                await super().shutdown(sockets)
+
+        Server(_config(uvicorn, application, settings)).run(sockets=[sock])
+    finally:
+        sock.close()
+    if life.failed is not None:
+        raise life.failed
+
+
+def _config(uvicorn: Any, application: Any, settings: Settings) -> Any:
+    tls: dict[str, Any] = {}
+    if settings.tls_cert is not None:
+        tls["ssl_context_factory"] = lambda *_: server_context(settings)
+    return uvicorn.Config(
+        application,
+        loop="auto",
+        http="httptools",
+        ws="websockets-sansio",
+        ws_max_size=settings.max_body,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace)),
+        ws_per_message_deflate=False,
+        backlog=BACKLOG,
+        **tls,
+    )
+
+
+def listening(settings: Settings) -> socket.socket:
+    """The socket to serve on; port 0 is any that is free."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((settings.host, settings.port))
+        sock.listen(BACKLOG)
+    except (OSError, OverflowError) as wrong:
+        sock.close()
+        told = f"cannot listen on {settings.host}:{settings.port} ({wrong}); choose another --port or --host"
+        raise Refused(told, host=settings.host, port=settings.port) from wrong
+    return sock
+
+
+class Life:
+    """A server's life, as ASGI tells it."""
+
+    def __init__(self, sock: socket.socket, settings: Settings, told: Told) -> None:
+        self._sock = sock
+        self._settings = settings
+        self._told = told
+        self._node: Node | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.failed: BaseException | None = None
+
+    def __call__(self, node: Node) -> Any:
+        """The ASGI application for the life of this node."""
+        self._node = node
+        return self._live
+
+    async def _live(self, _: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self._begin()
+        except BaseException as error:  # uvicorn only wants to know that it failed; `serve` raises what it was
+            self.failed = error
+            await self._end()
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._end()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _begin(self) -> None:
+        node = self._known()
+        await node.begin()
+        await must_know_somebody(node)
+        found = await welcome(node, self._sock.getsockname()[1])
+        self._tasks = [
+            asyncio.create_task(node.hub.run(), name="perdure-hub"),
+            asyncio.create_task(self._sweep(node), name="perdure-sweeper"),
+            asyncio.create_task(node.tenants.auditing.run(), name="perdure-audit"),
+        ]
+        self._told(found)
+
+    async def _sweep(self, node: Node) -> None:
+        """See to sessions whose time has come, of every tenant."""
+        if not self._settings.sweep_interval:
+            return
+        ambient = node.tenants.ambient
+        while True:
+            await ambient.sleep(self._settings.sweep_interval)
+            for tenant in sorted({one.tenant for one in (await node.tenants.directory.book()).principals.values()}):
+                try:
+                    await AsyncPerdure(node.tenants.services(tenant)).sweep()
+                except WorldError as trouble:
+                    log.warning("a sweep broke off", extra={"tenant": tenant, "code": trouble.code})
+
+    async def leave(self) -> None:
+        """Say that the server leaves, and end what would never end by itself."""
+        node = self._node
+        if node is not None and not node.leaving:
+            node.leaving = True
+            await node.hub.leave()
+
+    async def _end(self) -> None:
+        await self.leave()
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        if self._node is not None:
+            with suppress(WorldError):
+                await self._node.tenants.auditing.flush()
+            await self._node.tenants.close()
+
+    def _known(self) -> Node:
+        if self._node is None:
+            raise Invalid("a life without a node; build the application first")
+        return self._node
+
+
+async def must_know_somebody(node: Node) -> None:
+    """`Refused` when others could reach the server and nobody could come in, which is no use to anyone."""
+    settings = node.settings
+    book = await node.tenants.directory.book()
+    if settings.on_loopback or settings.issuers or any(key.revoked_at is None for key in book.keys.values()):
+        return
+    told = (
+        f"{settings.host} can be reached by others, and nobody has a key yet: make one with `perdure principals add`, "
+        "or name an issuer of tokens in the configuration"
+    )
+    raise Refused(told, host=settings.host)
+
+
+def announce(path: str, found: Welcome) -> None:
+    """Write down where the server is, for programs that started it, in a file nobody else can read."""
+    draft = f"{path}.part"
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(found))
+    os.replace(draft, path)

@@ -1,0 +1,154 @@
+"""`perdure principals` and `perdure audit` on a store, as an operator uses them."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import perdure
+from perdure.compose.tenants import tenants
+from perdure.core.access.entries import AuditEntry
+from perdure.core.errors import NotFound, Unauthenticated
+from perdure.core.session.ids import named, raw
+from perdure.edge.cli import exits
+from perdure.waiting import drive
+from tests.edge.cli.conftest import Run, Seeded
+
+Asked = Callable[..., Any]
+
+
+def identified(path: str, key: str) -> str:
+    house = tenants(path)
+    try:
+        return drive(house.directory.identify(key)).name
+    finally:
+        drive(house.close())
+
+
+def test_a_principal_is_added_with_a_key_that_opens(seeded: Seeded, run: Run, asked: Asked) -> None:
+    made = asked("principals", "add", "Root", "--role", "admin", "--key", "--label", "laptop", "--expires-in", "30d")
+    assert identified(seeded.path, made["secret"]) == "Root"
+    assert (made["principal"]["roles"], made["key"]["label"]) == (["admin"], "laptop")
+    said = run("principals", "add", "Ada", "--role", "owner", "--key")
+    assert said.exit_code == 0, said.output
+    assert identified(seeded.path, said.stdout.split("\n")[1]) == "Ada"
+    again = run("principals", "add", "Ada")
+    assert (again.exit_code, "choose another name" in again.stderr) == (exits.CONFLICT, True)
+
+
+def test_keys_are_made_listed_and_taken_back(seeded: Seeded, run: Run, asked: Asked) -> None:
+    run("principals", "add", "Ada", "--role", "owner", "--scope", "read:*")
+    made = run("principals", "key", "Ada", "--scope", "read:turns").stdout.strip()
+    assert identified(seeded.path, made) == "Ada"
+    (held,) = asked("principals", "keys", "Ada")["keys"]
+    assert (held["scopes"], held["revoked_at"]) == (["read:turns"], None)
+    listed = run("principals", "keys")
+    assert held["id"] in listed.stdout
+    assert made.rpartition("_")[2] not in listed.output + json.dumps(held)
+    assert asked("principals", "revoke", made)["key"]["revoked_at"]
+    with pytest.raises(Unauthenticated):
+        identified(seeded.path, made)
+    wider = run("principals", "key", "Ada", "--scope", "write:turns")
+    assert (wider.exit_code, "no more than its principal" in wider.stderr) == (exits.CALLER, True)
+
+
+def test_principals_are_shown_changed_disabled_and_enabled(seeded: Seeded, run: Run, asked: Asked) -> None:
+    asked("principals", "add", "Root", "--role", "admin")
+    refused = run("principals", "disable", "Root")
+    assert (refused.exit_code, "last admin" in refused.stderr) == (exits.CALLER, True)
+    asked("principals", "add", "Other", "--role", "admin", "--kind", "service")
+    assert asked("principals", "disable", "Root")["principal"]["status"] == "disabled"
+    assert asked("principals", "enable", "Root")["principal"]["status"] == "active"
+    assert asked("principals", "change", "Other", "--role", "viewer")["principal"]["roles"] == ["viewer"]
+    assert run("principals", "change", "Other").exit_code == exits.CALLER
+    assert [each["name"] for each in asked("principals", "list")["principals"]] == ["Root", "Other"]
+    shown = run("principals", "show", "Other")
+    assert (shown.exit_code, "service" in shown.stdout) == (0, True)
+    assert asked("principals", "list", "--tenant", "other")["principals"] == []
+    assert run("principals", "show", "Other", "--tenant", "other").exit_code == exits.NOT_FOUND
+    assert run("principals", "list").stdout.count("prn_") == 2
+
+
+def test_forgetting_a_person_takes_their_sessions_along(seeded: Seeded, run: Run, asked: Asked) -> None:
+    made = asked("principals", "add", "ana", "--role", "owner")["principal"]
+    assert run("principals", "forget", "ana", input="n\n").exit_code == exits.CALLER
+    done = asked("principals", "forget", "ana", "--yes")["erased"]
+    assert (done["principal"], done["sessions"]) == (made["id"], 1 + 1)
+    with perdure.open(seeded.path) as db:
+        with pytest.raises(NotFound):
+            db.session(seeded.trip).info()
+        assert db.session(seeded.sleeping).info().owner == "ben"
+    (left,) = asked("principals", "list")["principals"]
+    assert (left["id"], left["name"], left["status"]) == (made["id"], "", "cleared")
+    assert "(forgotten)" in run("principals", "list").stdout
+
+
+def test_no_command_makes_a_store(run: Run, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.db")
+    for words in (("principals", "add", "x"), ("principals", "list"), ("audit", "verify"), ("audit", "export")):
+        assert run(*words, "--store", missing).exit_code == exits.WORLD
+    assert list(tmp_path.glob("missing*")) == []
+
+
+# ── audit ──
+
+
+@pytest.fixture
+def audited(seeded: Seeded) -> str:
+    async def write() -> None:
+        house = tenants(seeded.path)
+        for number in range(5):
+            outcome: Any = ("allowed", "denied")[number % 2]
+            entry = AuditEntry(what=f"w{number}", actor="prn_x", outcome=outcome, at=house.ambient.now())
+            await house.auditing.note("local", entry)
+        await house.close()
+
+    asyncio.run(write())
+    return seeded.path
+
+
+def test_the_log_is_shown_newest_first_and_by_filter(audited: str, run: Run, asked: Asked) -> None:
+    assert [each["what"] for each in asked("audit", "list")["entries"]] == ["w4", "w3", "w2", "w1", "w0"]
+    page = asked("audit", "list", "--limit", "2", "--oldest-first")
+    assert [each["what"] for each in page["entries"]] == ["w0", "w1"]
+    following = asked("audit", "list", "--limit", "2", "--oldest-first", "--cursor", str(page["cursor"]))
+    assert [each["what"] for each in following["entries"]] == ["w2", "w3"]
+    assert len(asked("audit", "list", "--outcome", "denied", "--since", "1h")["entries"]) == 2
+    assert asked("audit", "list", "--actor", "prn_y")["entries"] == []
+    said = run("audit", "list", "--limit", "1")
+    assert ("w4" in said.stdout, "--cursor" in said.stdout) == (True, True)
+
+
+def test_verify_finds_an_edited_byte_and_says_where(audited: str, run: Run, asked: Asked) -> None:
+    assert asked("audit", "verify")["ok"]
+    session = raw(named("_perdure", "audit:local"))
+    where = "WHERE first = 4 AND session = (SELECT no FROM session WHERE session_id = ?)"
+    with closing(apsw.Connection(audited)) as connection:
+        ((body,),) = connection.execute(f"SELECT body FROM record {where}", (session,)).fetchall()
+        edited = body[:-1] + bytes([body[-1] ^ 1])
+        connection.execute(f"UPDATE record SET body = ? {where}", (edited, session))
+    found = run("audit", "verify", "--json")
+    assert found.exit_code == exits.WORLD
+    problems = json.loads(found.stdout)["problems"]
+    assert [4, 4] in [each["versions"] for each in problems]
+    assert run("audit", "verify").exit_code == exits.WORLD
+
+
+def test_an_export_is_json_lines_that_end_in_a_signature(audited: str, run: Run, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in run("audit", "export").stdout.splitlines()]
+    assert [line.get("perdure") for line in lines[-2:]] == ["end", "signature"]
+    assert lines[-1]["digest"] == lines[-2]["digest"]
+    file = tmp_path / "audit.jsonl"
+    told = run("audit", "export", "-o", str(file), "--json")
+    assert json.loads(told.stdout)["lines"] == len(lines) == len(file.read_text("utf-8").splitlines())
+    checked = run("audit", "verify", "--export", str(file), "--json")
+    assert json.loads(checked.stdout) | {"ok": True, "genuine": True} == json.loads(checked.stdout)
+    file.write_bytes(file.read_bytes().replace(b'"what":"w1"', b'"what":"w9"'))
+    assert run("audit", "verify", "--export", str(file)).exit_code == exits.CALLER
+    assert run("audit", "export", "--json").exit_code == exits.CALLER
+    assert run("audit", "export", "--tenant", "other").exit_code == exits.NOT_FOUND
