@@ -227,8 +227,8 @@ def fill(options: Options, say: Callable[[str], None]) -> Siege:
             while siege.rounds < options.full and not siege.problems and time.monotonic() < ends:
                 siege.fill(disk)
                 say(
-                    f"{siege.rounds:4} rounds  {siege.server.answers[507]:5} × 507  {siege.ledger.acked:6} acknowledged  "
-                    f"{len(siege.problems)} problems"
+                    f"{siege.rounds:4} rounds  {siege.server.answers[507]:5} × 507  "
+                    f"{siege.ledger.acked:6} acknowledged  {len(siege.problems)} problems"
                 )
             siege.end()
         if not siege.problems and siege.healed < options.full:

@@ -21,7 +21,16 @@ from torture.process import ROOT, environment
 PATIENCE = 60.0
 """Seconds after which a server that does not get ready, or a request that nobody answers, is called stuck."""
 PAUSE = 0.02
-FREE = ("--rate", "1000000", "--burst", "1000000000", "--session-rate", "1000000", "--session-burst", "1000000000")
+FREE: tuple[str, ...] = (
+    "--rate",
+    "1000000",
+    "--burst",
+    "1000000000",
+    "--session-rate",
+    "1000000",
+    "--session-burst",
+    "1000000000",
+)
 FREE += ("--stranger-rate", "1000000", "--stranger-burst", "1000000000", "--anomaly", "off")
 
 

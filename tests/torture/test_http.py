@@ -1,4 +1,4 @@
-"""A taste of `make torture-http`: a real server killed under real clients, and a disk that fills up under it (R1–R7)."""
+"""A taste of `make torture-http`: a real server killed under real clients, and a disk that fills up (R1–R7)."""
 
 import pytest
 

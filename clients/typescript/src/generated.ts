@@ -847,24 +847,6 @@ export abstract class Operations {
     return this.call(operation, "/v1/sessions", { ...query }, undefined, options);
   }
 
-  /** Sessions that match, also by metadata. */
-  findSessions(
-    body?: FindBody,
-    options: Options = {},
-  ): Promise<Listed> {
-    const operation: Operation = { name: "find_sessions", method: "POST", keyed: false, takes: "application/json", gives: "json" };
-    return this.call(operation, "/v1/sessions/find", {}, body, options);
-  }
-
-  /** How many sessions match. */
-  countSessions(
-    body?: FindBody,
-    options: Options = {},
-  ): Promise<Count> {
-    const operation: Operation = { name: "count_sessions", method: "POST", keyed: false, takes: "application/json", gives: "json" };
-    return this.call(operation, "/v1/sessions/count", {}, body, options);
-  }
-
   /** A session whole, but for its history. */
   getSession(
     sessionId: string,
@@ -931,6 +913,24 @@ export abstract class Operations {
   ): Promise<Version> {
     const operation: Operation = { name: "roll_back", method: "POST", keyed: false, takes: "application/json", gives: "json" };
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/rollback`, {}, body, options);
+  }
+
+  /** Sessions that match, also by metadata. */
+  findSessions(
+    body?: FindBody,
+    options: Options = {},
+  ): Promise<Listed> {
+    const operation: Operation = { name: "find_sessions", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/sessions/find", {}, body, options);
+  }
+
+  /** How many sessions match. */
+  countSessions(
+    body?: FindBody,
+    options: Options = {},
+  ): Promise<Count> {
+    const operation: Operation = { name: "count_sessions", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/sessions/count", {}, body, options);
   }
 
   /** Append events, all or none; acknowledged once the disk has them. */

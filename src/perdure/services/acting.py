@@ -1,7 +1,5 @@
 """For whom services act: a tenant, and whoever the store was opened for or a request came from."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 import msgspec
@@ -21,11 +19,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         return _ACTOR.get() or self.actor
 
 
-@contextmanager
-def acting(actor: str) -> Iterator[None]:
+class acting:  # noqa: N801 - used as a block, like suppress
     """Everything done inside this block, in this task or thread, is done by this actor."""
-    token = _ACTOR.set(actor)
-    try:
-        yield
-    finally:
-        _ACTOR.reset(token)
+
+    __slots__ = ("_actor", "_token")
+
+    def __init__(self, actor: str) -> None:
+        self._actor = actor
+
+    def __enter__(self) -> None:
+        self._token = _ACTOR.set(self._actor)
+
+    def __exit__(self, *_: object) -> None:
+        _ACTOR.reset(self._token)

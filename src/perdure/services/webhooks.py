@@ -8,9 +8,10 @@ HMAC-SHA256 over `id.timestamp.body`. Redirects are not followed: what answers i
 import base64
 import binascii
 import hmac
+from collections.abc import Callable
 from hashlib import sha256
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,6 +31,8 @@ LEAST_SECRET: Final = 16
 PREFIX: Final = "whsec_"
 _MICROSECONDS: Final = 1_000_000
 _WORTH_A_RETRY: Final = frozenset({408, 425, 429})
+Send: TypeAlias = Callable[[str, dict[str, str], bytes, float], tuple[int, str]]
+"""One attempt, on a thread of its own: address, headers, body and seconds; the status and what was wrong."""
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,17 +95,20 @@ def signature(secret: bytes, delivery: str, timestamp: int, body: bytes) -> str:
 class Webhooks:
     """Delivering, with patience."""
 
-    def __init__(self, ambient: Ambient) -> None:
+    def __init__(self, ambient: Ambient, send: Send | None = None) -> None:
         self._ambient = ambient
+        self._send = send or post
 
-    async def deliver(self, hook: Webhook, delivery: str, body: bytes, seconds: float | None = None) -> int:
+    async def deliver(
+        self, hook: Webhook, delivery: str, body: bytes, seconds: float | None = None, attempts: int = ATTEMPTS
+    ) -> int:
         """Post the body until it is taken; how many attempts that took. `DeliveryFailed` when none was, or none could
         be within so many seconds.
 
         Every attempt carries the same id, so that the receiver can pass over what it has taken before.
         """
         problem, until = "", None if seconds is None else self._ambient.now() + round(seconds * _MICROSECONDS)
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             timestamp = self._ambient.now() // _MICROSECONDS
             headers = {
                 "content-type": "application/json",
@@ -117,7 +123,7 @@ class Webhooks:
             if status and status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _WORTH_A_RETRY:
                 break
             pause = self._delay(attempt)
-            if attempt == ATTEMPTS or (until is not None and self._left(until) <= pause):
+            if attempt == attempts or (until is not None and self._left(until) <= pause):
                 break
             await self._ambient.sleep(pause)
         raise DeliveryFailed(
@@ -128,7 +134,7 @@ class Webhooks:
         """One attempt, on a thread that is left behind when there is no answer in time."""
         seconds = TIMEOUT if until is None else min(TIMEOUT, self._left(until))
         try:
-            found: tuple[int, str] = await asked(post, url, headers, body, seconds, seconds=seconds)
+            found: tuple[int, str] = await asked(self._send, url, headers, body, seconds, seconds=seconds)
         except Late:
             return 0, f"no answer within {seconds:g} seconds"
         return found

@@ -14,16 +14,19 @@ import pytest
 from perdure.core.access.decide import decide
 from perdure.core.access.roles import Actor, Context, Resource, Role
 from perdure.core.access.rules import OPEN, FieldRule, Policy
+from perdure.core.session.ids import SessionId
+from perdure.core.session.origin import Isolation
 from perdure.edge.http.building import endpoints
 from perdure.edge.http.routes import Endpoint
 from perdure.edge.http.wire import EXACT
+from perdure.edge.library import AsyncPerdure
 from tests.edge.http.world import Client, Reply, World, world
 
 OURS, THEIRS = "acme", "globex"
 RELATIONS = ("own", "named", "foreign", "other tenant", "missing")
 REFUSED = (401, 403, 404)
 NOWHERE = "0192f0c4-7d1e-7abc-8def-0123456789ab"
-FREE = {"rate": 1e6, "burst": 10**9, "session_rate": 1e6, "session_burst": 10**9, "anomaly": "off"}
+FREE: dict[str, Any] = {"rate": 1e6, "burst": 10**9, "session_rate": 1e6, "session_burst": 10**9, "anomaly": "off"}
 
 
 class Place:
@@ -53,15 +56,13 @@ class Place:
         owner = actor.name if relation == "own" else "zoe"
         users = (actor.name,) if relation == "named" else ()
         if relation == "missing":
-            ids = {name: NOWHERE for name in ("session_id", "checkpoint_id", "conflict_id")}
+            ids = dict.fromkeys(("session_id", "checkpoint_id", "conflict_id"), NOWHERE)
             return ids, Resource(tenant=OURS, session=NOWHERE, owner="zoe", exists=False)
         maker = self.bob if relation == "other tenant" else self.zoe
         isolation = {"model": "per_user", "users": list(users)}
         id = await maker.begun(owner=owner, vars={"city": "Rome"}, isolation=isolation)
         tenant = THEIRS if relation == "other tenant" else OURS
         db = self.there.store.services(tenant)
-        from perdure.edge.library import AsyncPerdure
-
         session = await AsyncPerdure(db).session(id)
         point = await session.checkpoint("here")
         branch = await session.branch()
@@ -241,8 +242,6 @@ def hiding(*readers: Role) -> Policy:
 
 async def secretive(place: Place, owner: str, *users: str) -> dict[str, str]:
     """A session with something to hide in every version of it."""
-    from perdure.edge.library import AsyncPerdure
-
     db = AsyncPerdure(place.there.store.services(OURS))
     session = await db.create(
         "open to all",
@@ -250,7 +249,7 @@ async def secretive(place: Place, owner: str, *users: str) -> dict[str, str]:
         metadata={"secret": f"{SECRET}-0", "plain": "shown"},
         vars={"salary": f"{SALARY}-0", "city": "Rome"},
         config={"system_prompt": f"{PROMPT}-0"},
-        isolation={"model": "per_user", "users": list(users)},
+        isolation=Isolation(model="per_user", users=users),
     )
     await session.write_scratchpad(f"{PAD}-0")
     point = await session.checkpoint("before")
@@ -306,7 +305,7 @@ async def readings(place: Place, client: Client, ids: dict[str, str]) -> dict[st
 
 
 async def versions(place: Place, id: str) -> int:
-    head = await place.there.store.services(OURS).sessions.log.head(id)
+    head = await place.there.store.services(OURS).sessions.log.head(SessionId(id))
     return int(head.row.version)
 
 
@@ -317,7 +316,13 @@ async def streamed(place: Place, client: Client, id: str, more: dict[str, str]) 
     headers = [(b"host", b"127.0.0.1"), (b"accept", accept.encode()), (b"last-event-id", b"0")]
     headers.append((b"authorization", f"Bearer {client.credential}".encode()))
     path = f"/v1/sessions/{id}/events"
-    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+    }
 
     async def receive() -> Any:
         await done.wait()
@@ -356,7 +361,7 @@ async def attached(place: Place, client: Client, id: str, more: dict[str, str]) 
         if finished or message["type"] in ("websocket.close", "websocket.http.response.body"):
             done.set()
 
-    scope = {
+    scope: dict[str, Any] = {
         "type": "websocket",
         "path": path,
         "raw_path": path.encode(),

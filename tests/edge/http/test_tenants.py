@@ -34,14 +34,12 @@ MARK = "qxzmark"
 OURS, THEIRS = "acme", f"{MARK}-tenant"
 SAME = b"words that both tenants keep"
 VARYING = {"date", "etag", "x-new-session-token"}
-FREE = {"rate": 1e6, "burst": 10**9, "session_rate": 1e6, "session_burst": 10**9, "anomaly": "off"} | {
+FREE: dict[str, Any] = {"rate": 1e6, "burst": 10**9, "session_rate": 1e6, "session_burst": 10**9, "anomaly": "off"} | {
     "stranger_rate": 1e6,
     "stranger_burst": 10**9,
 }
 WAYS_IN = ("owner", "agent", "viewer", "auditor", "admin", "breaking", "everything", "bare", "token", "nobody")
-SLOTS = ("session", "checkpoint", "conflict", "blob", "key", "principal", "person", "webhook", "cursor", "family") + (
-    "jti",
-)
+SLOTS = tuple("session checkpoint conflict blob key principal person webhook cursor family jti".split())
 
 
 def mark(rng: random.Random, what: str) -> str:
@@ -362,7 +360,7 @@ def missing(rng: random.Random, like: dict[str, str]) -> dict[str, str]:
 
 
 def _another(rng: random.Random, id: str) -> str:
-    begin = len(id.split("_")[0]) + 1 if "_" in id else 14 if len(id) == 36 else 0
+    begin = len(id.split("_", maxsplit=1)[0]) + 1 if "_" in id else 14 if len(id) == 36 else 0
     return id[:begin] + "".join(_sign(rng, sign) for sign in id[begin:])
 
 
@@ -410,12 +408,14 @@ def alike(probe: Probe, one: tuple[int, Any, str], other: tuple[int, Any, str]) 
     way of the next who would, what was made anew has another id each time, and the audit log grows by the asking.
     """
     endpoint = probe.endpoint
+    if endpoint.method in MUTATING and not endpoint.parameters and {one[0], other[0]} & {200, 201, 204, 409}:
+        return True
     if one[0] >= 300 and endpoint.name != "watch_changes":  # which says where the feed stands, as anybody may know
         return one == other
     if endpoint.name in READS and "event-stream" not in one[1].get("content-type", ""):
-        searched = not endpoint.scoped and probe.query + [probe.body]  # finds what an earlier probe wrote
+        searched = not endpoint.scoped and [*probe.query, probe.body]  # finds what an earlier probe wrote
         return one[0] == other[0] if searched and "@" in str(searched) else one == other
-    return one[0] == other[0] or (not endpoint.scoped and endpoint.method in MUTATING)
+    return one[0] == other[0]
 
 
 READS = {endpoint.name for endpoint in endpoints() if endpoint.method == "GET"} | {"find_sessions", "count_sessions"}
@@ -436,7 +436,7 @@ async def test_not_one_byte_of_another_tenant_comes_back_and_foreign_looks_as_mi
             probe = maker.probe()
             theirs = foreign(rng, planted)
             nothing = missing(rng, theirs)
-            told = []
+            told, where = [], ""
             for once, ids in (("first", theirs), ("again", nothing)):
                 if probe.endpoint.method in MUTATING and OWN in probe.path:
                     await us.begin()
@@ -454,7 +454,8 @@ async def test_not_one_byte_of_another_tenant_comes_back_and_foreign_looks_as_mi
                 watch.statuses[reply.status] += 1
             assert alike(probe, told[0], told[1]), f"{where}:\n{told[0]}\n{told[1]}"
             watch.seen[probe.endpoint.name] += 1
-            await us.right()
+            if probe.endpoint.method in MUTATING:
+                await us.right()
         assert (await planted.ok(planted.clients["beth"].get("/v1/sessions")))["items"], "the marks were not there"
         feed.cancel()
     assert {200, 201, 401, 403, 404, 422} <= set(watch.statuses), f"too little was tried: {watch.statuses}"

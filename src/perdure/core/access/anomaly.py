@@ -66,7 +66,7 @@ _LEAST_PACE: Final = 0.75
 _LEAST_SIZE: Final = 0.5
 
 
-class Sight(msgspec.Struct, frozen=True):
+class Sight(msgspec.Struct, frozen=True, gc=False):
     """What is seen of a request: when (µs), which operation, how many bytes of body, from which address."""
 
     at: int
@@ -75,7 +75,7 @@ class Sight(msgspec.Struct, frozen=True):
     address: str | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """Whether a request is flagged, by which signals (the strongest first), and how surprising all of it is."""
 
     flagged: bool = False
@@ -94,7 +94,7 @@ class Verdict(msgspec.Struct, frozen=True):
 NOTHING: Final = Verdict()
 
 
-class Tail(msgspec.Struct, frozen=True):
+class Tail(msgspec.Struct, frozen=True, gc=False):
     """A heavy-tailed quantity: how many were seen, their mean, their variance upwards, their fading highest value."""
 
     count: int = 0
@@ -126,7 +126,7 @@ class Tail(msgspec.Struct, frozen=True):
         return Tail(self.count + 1, mean, self.variance + share * (squared - self.variance), max(value, highest))
 
 
-class Habit(msgspec.Struct, frozen=True):
+class Habit(msgspec.Struct, frozen=True, gc=False):
     """How often something is done: its weights in the long and the short run, when last, and the sizes it had."""
 
     weight: float
@@ -135,7 +135,7 @@ class Habit(msgspec.Struct, frozen=True):
     sizes: Tail = Tail()
 
 
-class Run(msgspec.Struct, frozen=True):
+class Run(msgspec.Struct, frozen=True, gc=False):
     """The run of unusual operations that is going on: its surprise, the most it was, and the most of earlier runs."""
 
     excess: float = 0.0
@@ -159,7 +159,7 @@ class Run(msgspec.Struct, frozen=True):
         return self.excess if self.excess <= known else max(known, self.excess - max(0.0, self.earlier - known))
 
 
-class Clock(msgspec.Struct, frozen=True):
+class Clock(msgspec.Struct, frozen=True, gc=False):
     """When the latest requests came (and every eighth of them), and how fast runs of 8 and of 64 usually are.
 
     Of every eight runs of 8 the fastest is learned, and only after the next eight, so that no run is compared with its

@@ -3,7 +3,7 @@
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,14 +38,20 @@ def opened(path: str, *, read_only: bool, create: bool = False, **options: Any) 
     if served and not create and not read_only:
         perdure.open(path, read_only=True, **keys_given()).close()  # a database without a store stays so
     options.setdefault("cold", cold_given())
-    say = options.pop("say", _say)
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
+    with noting(options.pop("say", _say)):
         db = perdure.open(path, read_only=read_only, **keys_given(), **options)
-    for item in heard:
-        say(str(item.message))
     with db:
         yield db
+
+
+@contextmanager
+def noting(say: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Tell people afterwards, as notes, what was warned of inside: that a key was made, and where."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        yield
+    for item in heard:
+        (say or _say)(str(item.message))
 
 
 def _say(note: str) -> None:

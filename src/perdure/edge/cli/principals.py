@@ -45,6 +45,7 @@ principals = LazyGroup(
 @click.option("--acting-for", metavar="NAME", help="The person an agent acts for.")
 @click.option("--task", metavar="TASK", help="What an agent works on.")
 @click.option("--key", "with_key", is_flag=True, help="Make a key, too, and show it.")
+@click.option("--create", is_flag=True, help="Make the store, too, if there is none.")
 @key_options
 @tenant_option
 @store_option
@@ -60,13 +61,14 @@ def add(
     acting_for: str | None,
     task: str | None,
     with_key: bool,
+    create: bool,
     label: str,
     expires_in: float | None,
 ) -> None:
     """Let somebody in. Without a role, a principal may do nothing until it is given one."""
     from perdure.waiting import drive
 
-    with served(store, read_only=False) as house:
+    with served(store, read_only=False, create=create) as house:
         directory = house.directory
         made = drive(
             directory.add_principal(

@@ -1,12 +1,12 @@
 """`perdure serve`: the server, on this machine or for others."""
 
-import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from perdure.core.errors import Refused
+from perdure.edge.cli.opening import noting
 from perdure.edge.cli.options import json_option
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ def flags(command: Any) -> Any:
 @click.option("--announce", metavar="FILE", help="Write where the server is to a file, for programs that start it.")
 @click.option("--show-config", is_flag=True, help="Show every setting and where it comes from, and stop.")
 @flags
-@click.pass_context
-def serve(
-    ctx: click.Context, /, as_json: bool, config: str | None, announce: str | None, show_config: bool, **given: Any
-) -> None:
+def serve(as_json: bool, config: str | None, announce: str | None, show_config: bool, **given: Any) -> None:
     """Serve a store over HTTP, with live streams, keys and an audit log.
 
     Without any configuration it serves perdure.db in this folder on 127.0.0.1 and prints a link to sign in by.
@@ -56,6 +53,8 @@ def serve(
         import uvicorn  # noqa: F401 - asked for before anything is opened
     except ImportError:
         raise Refused("the server needs its extra; install perdure[server]") from None
+    found.must_be_safe()
+    from perdure.edge.http.building import opened
     from perdure.edge.http.logs import to_stderr
     from perdure.edge.http.serving import announce as write
     from perdure.edge.http.serving import serve as run
@@ -67,9 +66,9 @@ def serve(
             write(announce, welcome)
         _greet(welcome, as_json)
 
-    logging.getLogger("perdure.server").debug("opening the store")
-    run(found, told)
-    ctx.exit(0)
+    with noting():
+        store = opened(found)
+    run(found, store, told)
 
 
 def _show(rows: list[tuple[str, str, str]], as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from perdure.core.errors import NotAStore
-from perdure.edge.cli.opening import cold_given, is_address, keys_given, opened
+from perdure.edge.cli.opening import cold_given, is_address, keys_given, noting, opened
 
 if TYPE_CHECKING:
     from perdure.compose.tenants import Tenants
@@ -24,18 +24,21 @@ def tenant_option(command: Any) -> Any:
 
 
 @contextmanager
-def served(store: str, *, read_only: bool) -> "Iterator[Tenants]":
-    """The store at a path as a server sees it, closed afterwards; `NotAStore` when there is none."""
+def served(store: str, *, read_only: bool, create: bool = False) -> "Iterator[Tenants]":
+    """The store at a path as a server sees it, closed afterwards; `NotAStore` when there is none, unless it is to be
+    made.
+    """
     from perdure.compose.tenants import tenants
     from perdure.sealing.given import Given
     from perdure.waiting import drive
 
-    if not is_address(store) and not os.path.isfile(store):
+    if not create and not is_address(store) and not os.path.isfile(store):
         raise NotAStore(f"no store at {store}; name one with --store or PERDURE_STORE", path=store)
-    if is_address(store) and not read_only:
+    if is_address(store) and not read_only and not create:
         with opened(store, read_only=True):  # a database without a store stays so
             pass
-    found = tenants(store, keys=Given(None, **keys_given()), cold=cold_given(), read_only=read_only)
+    with noting():
+        found = tenants(store, keys=Given(None, **keys_given()), cold=cold_given(), read_only=read_only)
     try:
         yield found
     finally:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Final
 
 from perdure.core.access.roles import Reason
-from perdure.core.errors import CallerError, Denied, PerdureError, RateLimited
+from perdure.core.errors import Denied, PerdureError, RateLimited, WorldError
 from perdure.edge.http import problems
 from perdure.edge.http.asgi import Answer, App, Gone, Receive, Request, Scope, Send
 from perdure.edge.http.asking import Ask
@@ -53,9 +53,7 @@ class Application:
         endpoint: Endpoint | None = None
         self._busy += 1
         try:
-            with self._tracing.request(request) as traced:
-                endpoint, answer = await self._answered(request)
-                traced.ended(endpoint, answer.status)
+            endpoint, answer = await self._tracing.request(request, self._answered)
         except (Gone, asyncio.CancelledError):
             return
         finally:
@@ -81,7 +79,7 @@ class Application:
             ask = Ask(self.node, request, endpoint, filled, heard, voice)
             return endpoint, await self._served(ask)
         except PerdureError as error:
-            if not isinstance(error, CallerError):
+            if isinstance(error, WorldError):
                 log.error("%s", error.code, extra={"endpoint": endpoint.name if endpoint else None}, exc_info=error)
             return endpoint, problems.told(error, voice)
         except _Unknown as unknown:

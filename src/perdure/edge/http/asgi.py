@@ -83,8 +83,7 @@ class Request:
     async def body(self) -> bytes:
         """The whole body; `TooLarge` beyond the limit, which is known from its head if the client says."""
         if self._body is None:
-            pieces = [piece async for piece in self.pieces(self._limit)]
-            self._body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self._body = b"".join([piece async for piece in self.pieces(self._limit)])
         return self._body
 
     async def pieces(self, limit: int | None = None) -> AsyncIterator[bytes]:

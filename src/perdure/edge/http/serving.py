@@ -5,6 +5,7 @@ is closed.
 """
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -14,9 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
+from perdure.compose.tenants import Tenants
 from perdure.core.errors import Invalid, Refused, WorldError
 from perdure.edge.http.asgi import Receive, Scope, Send
-from perdure.edge.http.building import build, opened
+from perdure.edge.http.building import build
 from perdure.edge.http.node import Node
 from perdure.edge.http.settings import Settings
 from perdure.edge.http.welcome import Welcome, welcome
@@ -26,18 +28,18 @@ from perdure.edge.tls import server_context
 log: Final = logging.getLogger("perdure.server")
 KEEP_ALIVE: Final = 30
 BACKLOG: Final = 2048
+COLLECTING: Final = (20_000, 10, 20)
+"""How many new objects set the collector going; a request makes a few hundred."""
 Told = Callable[[Welcome], None]
 
 
-def serve(settings: Settings, told: Told) -> None:
-    """Serve until told to stop; `told` hears where to click once the server is ready."""
-    settings.must_be_safe()
+def serve(settings: Settings, store: Tenants, told: Told) -> None:
+    """Serve an open store until told to stop; `told` hears where to click once the server is ready."""
     import uvicorn
 
-    store = opened(settings)
     sock = listening(settings)
+    life = Life(sock, settings, told)
     try:
-        life = Life(sock, settings, told)
         application = build(settings, store, life)
 
         class Server(uvicorn.Server):
@@ -48,6 +50,9 @@ def serve(settings: Settings, told: Told) -> None:
                 await super().shutdown(sockets)
 
         Server(_config(uvicorn, application, settings)).run(sockets=[sock])
+    except SystemExit:
+        if life.failed is None:
+            raise
     finally:
         sock.close()
     if life.failed is not None:
@@ -132,6 +137,7 @@ class Life:
             asyncio.create_task(self._sweep(node), name="perdure-sweeper"),
             asyncio.create_task(node.tenants.auditing.run(), name="perdure-audit"),
         ]
+        _settle_memory()
         self._told(found)
 
     async def _sweep(self, node: Node) -> None:
@@ -170,6 +176,13 @@ class Life:
         if self._node is None:
             raise Invalid("a life without a node; build the application first")
         return self._node
+
+
+def _settle_memory() -> None:
+    """What is there now stays: the collector need not look at it again, and looks less often at the rest."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTING)
 
 
 async def must_know_somebody(node: Node) -> None:

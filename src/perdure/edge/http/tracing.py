@@ -1,44 +1,14 @@
 """Spans around requests, for OpenTelemetry as the operator has set it up. No content, no names, no credentials."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from perdure.edge.http.asgi import Request
+from perdure.edge.http.asgi import Answer, Request
 from perdure.edge.http.routes import Endpoint
 
 FAILED = 500
-
-
-class Traced(Protocol):
-    """What is told how a request ended."""
-
-    def ended(self, endpoint: Endpoint | None, status: int) -> None:
-        """The request was answered."""
-        ...
-
-
-class _Nothing:
-    def ended(self, endpoint: Endpoint | None, status: int) -> None:
-        """Nobody asked."""
-
-
-_NOTHING = _Nothing()
-
-
-class _Span:
-    def __init__(self, span: Any) -> None:
-        self._span = span
-
-    def ended(self, endpoint: Endpoint | None, status: int) -> None:
-        """Say which endpoint it was, and how it ended, in the words of the HTTP conventions."""
-        if endpoint is not None:
-            self._span.update_name(f"{endpoint.method} {endpoint.path}")
-            self._span.set_attribute("http.route", endpoint.path)
-            self._span.set_attribute("perdure.operation", endpoint.name)
-        self._span.set_attribute("http.response.status_code", status)
-        if status >= FAILED:
-            self._span.set_attribute("error.type", str(status))
+Answered = tuple[Endpoint | None, Answer]
+Work = Callable[[Request], Awaitable[Answered]]
 
 
 class Tracing:
@@ -51,12 +21,10 @@ class Tracing:
 
             self._tracer = trace.get_tracer("perdure")
 
-    @contextmanager
-    def request(self, request: Request) -> Iterator[Traced]:
-        """A span for as long as a request is served, below the one that its `traceparent` names."""
+    async def request(self, request: Request, work: Work) -> Answered:
+        """Have a request answered, in a span below the one that its `traceparent` names."""
         if self._tracer is None:
-            yield _NOTHING
-            return
+            return await work(request)
         from opentelemetry.propagate import extract
         from opentelemetry.trace import SpanKind
 
@@ -65,4 +33,17 @@ class Tracing:
         with self._tracer.start_as_current_span(
             request.method, context, kind=SpanKind.SERVER, attributes=attributes, record_exception=False
         ) as span:
-            yield _Span(span)
+            endpoint, answer = await work(request)
+            _end(span, endpoint, answer.status)
+            return endpoint, answer
+
+
+def _end(span: Any, endpoint: Endpoint | None, status: int) -> None:
+    """Say which endpoint it was, and how it ended, in the words of the HTTP conventions."""
+    if endpoint is not None:
+        span.update_name(f"{endpoint.method} {endpoint.path}")
+        span.set_attribute("http.route", endpoint.path)
+        span.set_attribute("perdure.operation", endpoint.name)
+    span.set_attribute("http.response.status_code", status)
+    if status >= FAILED:
+        span.set_attribute("error.type", str(status))

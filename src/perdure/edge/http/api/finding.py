@@ -9,7 +9,7 @@ from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask, path_id
-from perdure.edge.http.reaching import hidden_of_others, must_not_search_hidden, owners_seen
+from perdure.edge.http.reaching import hidden_of_others, own_names, searched
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import Listed, session_view
 
@@ -88,13 +88,9 @@ async def _page(ask: Ask, asked: FindQuery, metadata: dict[str, Any] | None) -> 
     if found is None:
         return ask.answer(Listed(items=(), cursor=None))
     page = await ask.db.find(limit=asked.limit, cursor=asked.cursor, **found)
-    own, others = _own_names(ask), hidden_of_others(ask)
+    own, others = own_names(ask.actor), hidden_of_others(ask)
     items = tuple(session_view(row, ask.voice, ask.hidden if row.owner in own else others) for row in page.items)
     return ask.answer(Listed(items=items, cursor=page.cursor))
-
-
-def _own_names(ask: Ask) -> tuple[str | None, ...]:
-    return ask.actor.name, ask.actor.acting_for
 
 
 def _conditions(ask: Ask, asked: FindQuery, metadata: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -110,12 +106,4 @@ def _conditions(ask: Ask, asked: FindQuery, metadata: dict[str, Any] | None) -> 
         "order": asked.order,
         "metadata": metadata,
     }
-    must_not_search_hidden(ask, found)
-    owners = owners_seen(ask.actor)
-    if owners is None:
-        by_content = any(found[name] is not None for name in ("title", "text", "tags", "metadata"))
-        if by_content and asked.owner not in (own := _own_names(ask)) and hidden_of_others(ask):
-            return found | {"owner": own[0]} if asked.owner is None else None
-        return found | {"owner": asked.owner}
-    wanted = owners[0] if asked.owner is None else asked.owner
-    return found | {"owner": wanted} if wanted in owners else None
+    return searched(ask, asked.owner, found)
