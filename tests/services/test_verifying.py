@@ -253,8 +253,11 @@ async def test_a_session_that_is_written_to_without_a_pause_is_not_called_broken
 
     async def while_writing(name: SessionId) -> Any:
         nonlocal looks
+        world.store.checkpoints = asked  # type: ignore[method-assign]
         looks += 1
+        await world.checkpoints.take(session, f"look {looks}")
         await world.turn(session)
+        world.store.checkpoints = while_writing  # type: ignore[method-assign]
         return await asked(name)
 
     world.store.checkpoints = while_writing  # type: ignore[method-assign]

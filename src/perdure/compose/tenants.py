@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perdure.services.directory import Directory
     from perdure.services.loading import SnapshotPolicy
     from perdure.services.people import People
+    from perdure.services.posting import Posting
 
 SYSTEM: Final = "_perdure"
 """The tenant in whose sessions a server keeps its own affairs: who may do what, tokens, the audit log."""
@@ -38,6 +39,8 @@ class Tenants:
         timeouts: Timeouts = OFF,
         opened: Opened | None = None,
         masks: str | None = None,
+        *,
+        private: bool = False,
     ) -> None:
         self.store = store
         self.ambient = ambient
@@ -45,6 +48,7 @@ class Tenants:
         self._timeouts = timeouts
         self._opened = opened
         self._masks = masks
+        self._private = private
         self._made: OrderedDict[str, Services] = OrderedDict()
 
     def services(self, tenant: str) -> Services:
@@ -89,6 +93,18 @@ class Tenants:
 
         return People(self.services, self.directory, self.services(SYSTEM).erasure)
 
+    @made_once
+    def posting(self) -> "Posting":
+        """Telling webhooks what happens to sessions."""
+        from perdure.services.outbound import Outbound
+        from perdure.services.posting import Posting
+
+        outbound = Outbound(private=self._private)
+        sessions = self.services(SYSTEM).sessions
+        return Posting(
+            sessions, lambda tenant: self.services(tenant).sessions.log, self.directory, self.auditing, outbound
+        )
+
     async def close(self) -> None:
         """Write what the audit logs still lack and let go of the store; harmless when repeated."""
         try:
@@ -110,8 +126,11 @@ def tenants(
     timeouts: Timeouts = OFF,
     read_only: bool = False,
     masks: str | None = None,
+    private: bool = False,
 ) -> Tenants:
-    """Open the store at a path for many tenants; `masks` says what of their content never reaches the disk."""
+    """Open the store at a path for many tenants; `masks` says what of their content never reaches the disk, `private`
+    whether their webhooks may be at private addresses.
+    """
     from perdure.services.cooling import CoolingStore
     from perdure.services.loading import SnapshotPolicy
 
@@ -119,4 +138,4 @@ def tenants(
     archive = open_cold(cold)
     store = CoolingStore(open_store(path, chance, read_only=read_only, keys=keys), archive, chance)
     opened = None if isinstance(path, Mapping) else Opened(os.fspath(path), keys, cold)
-    return Tenants(store, chance, snapshots or SnapshotPolicy(), timeouts, opened, masks)
+    return Tenants(store, chance, snapshots or SnapshotPolicy(), timeouts, opened, masks, private=private)

@@ -1,6 +1,6 @@
 """Posting to addresses that clients of a server gave: only where that may lead.
 
-Invariant: a connection is made to an address that was looked at just before, never to a name that is resolved once more.
+Invariant: a connection is made to an address that was looked at just before, never to a name that is resolved anew.
 Neither redirects nor proxies are followed: both would lead somewhere that nobody looked at.
 """
 

@@ -38,7 +38,7 @@ TYPES: Final[Mapping[str, str]] = {
 }
 TEST: Final = "webhook.test"
 DELAYS: Final = (15, 60, 240, 960, 3_600, 7_200, 14_400, 28_800, 28_800)
-"""Seconds after each failure until a delivery is tried again; after the last one it is given up, a day after it began."""
+"""Seconds after each failure until a delivery is tried again; it is given up about a day after it was first tried."""
 MOST: Final = 4_096
 """So many deliveries wait at most."""
 REMEMBERED: Final = 4_096
@@ -103,6 +103,11 @@ def wanted(hooks: Iterable[Hook], happened: Happened) -> tuple[Delivery, ...]:
         for hook in hooks
         if hook.tenant == happened.tenant and hook.created_at <= happened.at and wants(hook, happened.move)
     )
+
+
+def told_of_the_end(hooks: Iterable[Hook], tenant: str) -> bool:
+    """Whether some webhook of a tenant wants to be told of sessions that are erased."""
+    return any(hook.tenant == tenant and wants(hook, ERASED) for hook in hooks)
 
 
 def delivery_id(hook: str, happened: Happened) -> str:
@@ -239,9 +244,8 @@ def summed(book: Postbook, _: int) -> Summed:
 
 
 def _passed(book: Postbook, entry: Passed) -> Postbook:
-    waiting = {**book.waiting, **{each.id: each for each in entry.waiting if each.id not in book.waiting}}
-    standings = dict(book.standings)
-    for delivery in crowded_out(waiting):
+    waiting, standings = _joined(book, entry), dict(book.standings)
+    for delivery in crowded_out(book, entry):
         del waiting[delivery.id]
         known = standings.get(delivery.hook, Standing())
         standings[delivery.hook] = replace(known, given_up=known.given_up + 1)
@@ -252,9 +256,13 @@ def _passed(book: Postbook, entry: Passed) -> Postbook:
     return replace(book, position=position, waiting=waiting, standings=standings, seen=seen)
 
 
-def crowded_out(waiting: Mapping[str, Delivery]) -> tuple[Delivery, ...]:
+def _joined(book: Postbook, entry: Passed) -> dict[str, Delivery]:
+    return {**book.waiting, **{each.id: each for each in entry.waiting if each.id not in book.waiting}}
+
+
+def crowded_out(book: Postbook, entry: Passed) -> tuple[Delivery, ...]:
     """What has to go so that no more waits than may: the oldest of whoever has the most waiting."""
-    gone: list[Delivery] = []
+    waiting, gone = _joined(book, entry), list[Delivery]()
     if len(waiting) <= MOST:
         return ()
     counts = Counter(each.hook for each in waiting.values())
@@ -325,7 +333,17 @@ def due(book: Postbook, now: int, most: int) -> dict[str, tuple[Delivery, ...]]:
 
 def failed(delivery: Delivery, problem: str, now: int) -> Failure:
     """A delivery that was not taken: when it is tried again, if it is."""
-    told = "".join(letter if letter.isprintable() else "?" for letter in problem)[:MAX_PROBLEM]
+    told = worded(problem)
     if delivery.failures >= len(DELAYS):
         return Failure(id=delivery.id, problem=told)
     return Failure(id=delivery.id, problem=told, due=now + DELAYS[delivery.failures] * SECOND)
+
+
+def fares(book: Postbook, hook: str) -> tuple[Standing, int]:
+    """How a webhook fares, and how many deliveries wait for it."""
+    return book.standings.get(hook, Standing()), sum(each.hook == hook for each in book.waiting.values())
+
+
+def worded(problem: str) -> str:
+    """What was wrong, as it may be kept and shown: a receiver has a say in it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in problem[:MAX_PROBLEM])

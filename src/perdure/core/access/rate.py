@@ -69,15 +69,20 @@ class Rates:
 
     def admit(self, key: Hashable, now: int) -> int:
         """Take one request of this key: 0 when it is admitted, else the µs it has to wait."""
-        tat, wait = admit(self._tats.get(key, now), now, self.limit.interval, self.limit.burst)
-        self._remember(key, tat)
+        tat, wait = self.look(key, now)
+        self.remember(key, tat)
         return wait
 
     def wait(self, key: Hashable, now: int) -> int:
         """How many µs a request of this key would have to wait now. Takes nothing."""
-        return admit(self._tats.get(key, now), now, self.limit.interval, self.limit.burst)[1]
+        return self.look(key, now)[1]
 
-    def _remember(self, key: Hashable, tat: int) -> None:
+    def look(self, key: Hashable, now: int) -> tuple[int, int]:
+        """What there will be to remember of this key if its request is taken now, and the µs it would have to wait."""
+        return admit(self._tats.get(key, now), now, self.limit.interval, self.limit.burst)
+
+    def remember(self, key: Hashable, tat: int) -> None:
+        """Note that a request of this key was taken, or refused."""
         self._tats[key] = tat
         self._tats.move_to_end(key)
         if len(self._tats) > self._keep:
@@ -86,9 +91,11 @@ class Rates:
 
 def admit_all(asked: Iterable[tuple[Rates, Hashable]], now: int) -> int:
     """Take one request under several limits, from all of them or from none: 0, else the longest of the waits."""
-    limits = tuple(asked)
-    wait = max((rates.wait(key, now) for rates, key in limits), default=0)
+    found = [(rates, key, *rates.look(key, now)) for rates, key in asked]
+    wait = 0
+    for _, _, _, each in found:
+        wait = max(wait, each)
     if not wait:
-        for rates, key in limits:
-            rates.admit(key, now)
+        for rates, key, tat, _ in found:
+            rates.remember(key, tat)
     return wait

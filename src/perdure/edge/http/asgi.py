@@ -83,16 +83,25 @@ class Request:
     async def body(self) -> bytes:
         """The whole body; `TooLarge` beyond the limit, which is known from its head if the client says."""
         if self._body is None:
-            self._body = b"".join([piece async for piece in self.pieces(self._limit)])
+            first = await self._receive()
+            if first["type"] != "http.disconnect" and not first.get("more_body", False):  # as most bodies come
+                self._body = first.get("body", b"")
+                if len(self._body) > self._limit:
+                    raise _too_large(self._limit)
+            else:
+                self._body = b"".join([piece async for piece in self.pieces(self._limit, first)])
         return self._body
 
-    async def pieces(self, limit: int | None = None) -> AsyncIterator[bytes]:
-        """The body as it comes in; without a limit, however much it is."""
+    async def pieces(
+        self, limit: int | None = None, first: MutableMapping[str, Any] | None = None
+    ) -> AsyncIterator[bytes]:
+        """The body as it comes in; without a limit, however much it is. `first` is what was received of it already."""
         if limit is not None and (self.declared or 0) > limit:
             raise _too_large(limit)
         total = 0
         while True:
-            message = await self._receive()
+            message = first or await self._receive()
+            first = None
             if message["type"] == "http.disconnect":
                 raise Gone
             piece: bytes = message.get("body", b"")

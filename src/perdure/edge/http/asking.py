@@ -21,6 +21,7 @@ class Ask:
     """What an endpoint gets."""
 
     __slots__ = (
+        "_id",
         "_services",
         "actor",
         "decision",
@@ -54,6 +55,7 @@ class Ask:
         self.decision: Decision
         self.policy: Policy
         self._services: Services | None = None
+        self._id: SessionId | None = None
 
     @property
     def services(self) -> "Services":
@@ -76,7 +78,10 @@ class Ask:
     @property
     def id(self) -> SessionId:
         """The session the path names; what is no id leads to none."""
-        return path_id(self.params["session_id"])
+        found = self._id
+        if found is None:
+            found = self._id = path_id(self.params["session_id"])
+        return found
 
     @property
     def session(self) -> AsyncSession:

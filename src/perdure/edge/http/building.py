@@ -18,6 +18,7 @@ from perdure.edge.http.api import (
     sessions,
     signing,
     tokens,
+    webhooks,
 )
 from perdure.edge.http.app import Application
 from perdure.edge.http.entrance import Entrance
@@ -35,7 +36,22 @@ from perdure.sealing.given import Given
 if TYPE_CHECKING:
     from perdure.edge.http.asgi import App
 
-MODULES = (health, sessions, finding, logs, documents, points, keeping, money, live, access, tokens, audit, signing)
+MODULES = (
+    health,
+    sessions,
+    finding,
+    logs,
+    documents,
+    points,
+    keeping,
+    money,
+    live,
+    access,
+    webhooks,
+    tokens,
+    audit,
+    signing,
+)
 
 
 def endpoints() -> tuple[Endpoint, ...]:
@@ -52,6 +68,7 @@ def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
         keys=Given(settings.seal, settings.key, settings.vault),
         timeouts=timeouts_of(settings.timeouts),
         masks=None if settings.scrub == "off" else settings.scrub,
+        private=settings.webhook_private,
     )
 
 

@@ -4,6 +4,7 @@ Invariant: what is foreign looks as what is missing, to the byte; a refusal that
 only to those who may see it.
 """
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from perdure.compose.entry import Entry
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from perdure.services.tokens import Validated
 
 KEY: Final = "pdk_"
+HOLDERS: Final = 10_000
+"""Of how many keys it is remembered who holds them."""
 STRANGERS: Final = "_strangers"
 """In whose audit log stands what nobody known asked for."""
 COOKIE: Final = "__Host-perdure"
@@ -62,6 +65,8 @@ class Entrance:
             issuers=tuple(issuer_of(item) for item in settings.issuers),
         )
         self.pace = pace
+        self._book: Book | None = None
+        self._holders: dict[bytes, tuple[Actor, int | None]] = {}
 
     async def admitted(self, ask: Ask, target: str | None) -> "Validated | None":
         """Let a request in: who asks, how often, whether they may. It knows its actor, policy and decision then; what
@@ -96,7 +101,7 @@ class Entrance:
             if credential is None:
                 raise Unauthenticated("who asks? send a key as `Authorization: Bearer …`, or sign in")
             if credential.startswith(KEY):
-                return identify(book, credential, self.tenants.ambient.now()), None
+                return self._holder(book, credential), None
             if credential.startswith(COOKIE):
                 return await self.entry.signin.validate(credential.removeprefix(COOKIE)), None
             return await self._by_token(request, endpoint, target, credential)
@@ -111,6 +116,19 @@ class Entrance:
             return await self.entry.outside.identify(token), None
         found = await self.entry.tokens.validate(token, seen_by(request, endpoint, target))
         return found.actor, found
+
+    def _holder(self, book: Book, key: str) -> Actor:
+        """Who holds a key. Those who asked last are remembered for as long as the directory stays as it is."""
+        if self._book is not book:
+            self._book, self._holders = book, {}
+        mark, now = sha256(key.encode("utf-8", "surrogateescape")).digest(), self.tenants.ambient.now()
+        known = self._holders.get(mark)
+        if known is not None and (known[1] is None or now < known[1]):
+            return known[0]
+        actor = identify(book, key, now)
+        if len(self._holders) < HOLDERS:
+            self._holders[mark] = actor, book.keys[actor.credential].expires_at
+        return actor
 
     def _slow_down(self, request: Request) -> None:
         """Those who keep knocking with what does not count wait longer and longer: `RateLimited`."""

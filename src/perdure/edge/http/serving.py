@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from perdure.compose.tenants import Tenants
-from perdure.core.errors import Invalid, Refused, WorldError
+from perdure.core.errors import Invalid, PerdureError, Refused, WorldError
 from perdure.edge.http.asgi import Receive, Scope, Send
 from perdure.edge.http.building import build
 from perdure.edge.http.node import Node
@@ -28,6 +28,7 @@ from perdure.edge.tls import server_context
 log: Final = logging.getLogger("perdure.server")
 KEEP_ALIVE: Final = 30
 BACKLOG: Final = 2048
+PATIENCE: Final = 5.0
 COLLECTING: Final = (20_000, 10, 20)
 """How many new objects set the collector going; a request makes a few hundred."""
 Told = Callable[[Welcome], None]
@@ -136,6 +137,7 @@ class Life:
             asyncio.create_task(node.hub.run(), name="perdure-hub"),
             asyncio.create_task(self._sweep(node), name="perdure-sweeper"),
             asyncio.create_task(node.tenants.auditing.run(), name="perdure-audit"),
+            asyncio.create_task(self._post(node), name="perdure-webhooks"),
         ]
         _settle_memory()
         self._told(found)
@@ -152,6 +154,18 @@ class Life:
                     await AsyncPerdure(node.tenants.services(tenant)).sweep()
                 except WorldError as trouble:
                     log.warning("a sweep broke off", extra={"tenant": tenant, "code": trouble.code})
+
+    async def _post(self, node: Node) -> None:
+        """Tell webhooks what happens. What breaks off is taken up again."""
+        while True:
+            try:
+                await node.tenants.posting.run()
+                return  # the store was closed
+            except PerdureError as trouble:
+                log.warning("delivering webhooks broke off", extra={"code": trouble.code})
+            except Exception:  # whatever it was, what waits is still to be delivered
+                log.exception("delivering webhooks broke off")
+            await node.tenants.ambient.sleep(PATIENCE)
 
     async def leave(self) -> None:
         """Say that the server leaves, and end what would never end by itself."""

@@ -90,6 +90,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Literal["off", "pii", "credentials", "all"], Meta(description="what is masked before it reaches the disk")
     ] = "off"
 
+    webhook_private: Annotated[
+        bool, Meta(description="let webhooks be at private addresses and on this machine, also without TLS")
+    ] = False
+
     max_body: Annotated[int, Meta(ge=KIB, le=GIB, description="bytes of a request's body")] = 16 * MIB
     max_blob: Annotated[int, Meta(ge=KIB, description="bytes of a blob or an import, which are streamed")] = GIB
     max_depth: Annotated[int, Meta(ge=4, le=64, description="levels of nesting in a body")] = 64

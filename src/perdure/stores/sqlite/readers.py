@@ -60,6 +60,19 @@ class Readers:
                 self._unwatch()
                 return None
 
+    def glance(self, question: Callable[[Asks], T]) -> T | None:
+        """The answer to a question about a row or two that was read before, so quick that tasks ask it on their own
+        thread; None when it is not to be had so.
+        """
+        with self._watching:
+            if self._paused is not None or self._closed or self._watch is None:
+                return None
+            try:
+                return question(self._watch)
+            except (apsw.Error, UnicodeDecodeError):
+                self._unwatch()
+                return None
+
     def _unwatch(self) -> None:
         if self._watch is not None:
             self._watch.close(True)

@@ -34,15 +34,35 @@ CUT: Final = "the file ends in the middle of a page: it was cut"
 _HEAD = f"SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no FROM session WHERE session_id = ?"  # noqa: S608
 
 
-def head(packing: Packing, connection: Asks, session: SessionId) -> Head | None:
-    """A session's row, segments and anchor."""
-    found = connection.execute(_HEAD, (raw(session),)).fetchone()
-    if found is None:
+Glimpse = tuple[Any, ...]
+"""What lies in the file of a session's head, byte for byte."""
+
+
+def glimpse(connection: Asks, session: SessionId) -> Glimpse:
+    """A session's row and segments as they lie in the file; nothing when there is none."""
+    found = connection.execute(_HEAD, (raw(session),)).fetchall()
+    return (found[0], *connection.execute(Q["segments"], (found[0][24],)).fetchall()) if found else ()
+
+
+def seen(packing: Packing, connection: Asks, session: SessionId) -> tuple[Glimpse, Head | None]:
+    """What lies in the file of a session's head, and what it is."""
+    found = glimpse(connection, session)
+    return found, head(packing, found, session)
+
+
+def head(packing: Packing, glimpsed: Glimpse, session: SessionId) -> Head | None:
+    """A session's row, segments and anchor, of what was seen of it in the file."""
+    if not glimpsed:
         return None
+    found, *segments = glimpsed
     if fitting(found, HEAD_SHAPE)[0] != raw(session):
         raise Damaged(f"the file finds another session under {session}; restore a backup", session=session)
-    segments = segments_from(connection.execute(Q["segments"], (found[24],)).fetchall())
-    return Head(row=row_from(packing, found), segments=segments, anchor_version=found[22], anchor_digest=found[23])
+    return Head(
+        row=row_from(packing, found),
+        segments=segments_from(segments),
+        anchor_version=found[22],
+        anchor_digest=found[23],
+    )
 
 
 def place(connection: Asks, session: SessionId) -> Place | None:
@@ -143,7 +163,7 @@ def dependents(packing: Packing, connection: Asks, session: SessionId) -> tuple[
     if found is None:
         return ()
     ids = [columns[0] for columns in connection.execute(Q["dependents"], (found[0], found[0])).fetchall()]
-    heads = (head(packing, connection, spelled(each)) for each in ids)
+    heads = (seen(packing, connection, spelled(each))[1] for each in ids)
     return tuple(found for found in heads if found is not None)
 
 

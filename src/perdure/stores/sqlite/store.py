@@ -46,6 +46,9 @@ T = TypeVar("T")
 POLL_SECONDS = 0.02
 FEED_PAGE = 256
 MAX_HEADS = 1024
+Moment = tuple[int, int]
+Seen = tuple[Moment | None, reads.Glimpse, Head | None]
+"""When a head was read, what lay in the file then, and what that is."""
 
 
 class Joining:
@@ -104,7 +107,7 @@ class SqliteStore:
         self._bell = Bell()
         self._writer = Writer(self.path, self._bell.ring, connection, self._packing)
         self._readers = Readers(self.path, self._packing)
-        self._heads: dict[SessionId, tuple[tuple[int, int] | None, Head | None]] = {}  # its readers' moments
+        self._heads: dict[SessionId, Seen] = {}  # by its readers' moments
 
     def _pause(self) -> None:
         """Before a fork: close every connection. SQLite keeps its locks per process, and a child that inherited them
@@ -172,15 +175,23 @@ class SqliteStore:
         self._must_be_open()
         moment, known = self._readers.moment(), self._heads.get(session)
         if known is None or known[0] != moment or moment is None:
-            known = moment, await self._read(lambda connection: reads.head(self._packing, connection, session))
+            known = await self._seen(session, moment, known)
             if len(self._heads) > MAX_HEADS:
                 self._heads.clear()
             self._heads[session] = known
-        found = known[1]
+        found = known[2]
         if found is None or not found.row.metadata:
             return found
         row = msgspec.structs.replace(found.row, metadata=clone(found.row.metadata))  # callers may change theirs
         return msgspec.structs.replace(found, row=row)
+
+    async def _seen(self, session: SessionId, moment: Moment | None, known: Seen | None) -> Seen:
+        """A head as it is in the file. Where it lies there as it did before, it need not be made out again."""
+        if known is not None and moment is not None:
+            seen = self._readers.glance(lambda connection: reads.glimpse(connection, session))
+            if seen is not None and seen == known[1]:
+                return moment, seen, known[2]
+        return moment, *await self._read(lambda connection: reads.seen(self._packing, connection, session))
 
     async def run(self, source: SessionId, *, after: int, upto: int, limit: int, newest: bool = False) -> Run:
         """A stretch of a source's own records."""

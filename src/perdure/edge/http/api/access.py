@@ -1,4 +1,4 @@
-"""Who may do what: principals, their keys, policies, webhooks, and erasing a person."""
+"""Who may do what: principals, their keys, policies, and erasing a person."""
 
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -9,7 +9,6 @@ from msgspec import Meta
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
 from perdure.core.access.rules import Policy
-from perdure.core.errors import NotFound
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.routes import Table
@@ -99,30 +98,6 @@ class KeysQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Whose."""
 
     principal: Text | None = None
-
-
-class WebhookBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Where to post, of which events (all when none is named), signed with which secret (a fresh one when left out)."""
-
-    url: Annotated[str, Meta(max_length=2048)]
-    events: Words = ()
-    secret: Annotated[str, Meta(max_length=1024)] | None = None
-
-
-class WebhookView(msgspec.Struct, kw_only=True):
-    """A webhook; `secret` is shown only when it was just made."""
-
-    webhook_id: str
-    url: str
-    events: tuple[str, ...]
-    created_at: int
-    secret: str | None = None
-
-
-class Webhooks(msgspec.Struct, kw_only=True):
-    """Webhooks, the oldest first."""
-
-    items: tuple[WebhookView, ...]
 
 
 class ErasedPerson(msgspec.Struct, kw_only=True):
@@ -302,51 +277,3 @@ async def set_policy(ask: Ask) -> Answer:
     """Lay down the tenant's policy anew."""
     policy: Policy = await ask.body()
     return ask.answer(await ask.node.tenants.directory.set_policy(ask.actor.tenant, policy, by=ask.actor))
-
-
-# ── webhooks ──
-
-
-@table.add(
-    "POST",
-    "/v1/webhooks",
-    (Verb.CREATE, Thing.WEBHOOKS),
-    body=WebhookBody,
-    answer=WebhookView,
-    status=HTTPStatus.CREATED,
-    sensitive=True,
-    errors=(errors.AlreadyExists,),
-    example={"url": "https://example.com/perdure", "events": ["complete", "terminate"]},
-)
-async def add_webhook(ask: Ask) -> Answer:
-    """Be told of the moves of sessions by a signed POST."""
-    body: WebhookBody = await ask.body()
-    made = await ask.node.tenants.directory.add_webhook(
-        ask.actor.tenant, body.url, body.events or ("*",), by=ask.actor, secret=body.secret
-    )
-    return ask.answer(_webhook(made.hook, made.secret))
-
-
-def _webhook(hook: Any, secret: str | None = None) -> WebhookView:
-    return WebhookView(webhook_id=hook.id, url=hook.url, events=hook.events, created_at=hook.created_at, secret=secret)
-
-
-@table.add("GET", "/v1/webhooks", (Verb.LIST, Thing.WEBHOOKS), answer=Webhooks)
-async def list_webhooks(ask: Ask) -> Answer:
-    """The tenant's webhooks, without their secrets."""
-    found = await ask.node.tenants.directory.webhooks(ask.actor.tenant)
-    return ask.answer(Webhooks(items=tuple(_webhook(hook) for hook in found)))
-
-
-@table.add(
-    "DELETE",
-    "/v1/webhooks/{webhook_id}",
-    (Verb.DELETE, Thing.WEBHOOKS),
-    status=HTTPStatus.NO_CONTENT,
-    sensitive=True,
-    errors=(NotFound,),
-)
-async def remove_webhook(ask: Ask) -> Answer:
-    """Be told no longer."""
-    await ask.node.tenants.directory.remove_webhook(ask.actor.tenant, ask.params["webhook_id"], by=ask.actor)
-    return Answer(HTTPStatus.NO_CONTENT, b"", b"", ask.headers)
