@@ -734,13 +734,28 @@ export interface WebhookBody {
   secret?: string | null;
 }
 
-/** A webhook; `secret` is shown only when it was just made. */
+/** What came of a test delivery; its `webhook-id` is `delivery_id`. */
+export interface WebhookTest {
+  delivery_id: string;
+  delivered: boolean;
+  problem: string | null;
+}
+
+/**
+ * A webhook and how it fares: `waiting` deliveries are still to be made, `given_up` ones never will. `secret` is
+ * shown only when it was just made.
+ */
 export interface WebhookView {
   webhook_id: string;
   url: string;
   events: string[];
   created_at: number;
   secret?: string | null;
+  last_success_at?: number | null;
+  last_failure_at?: number | null;
+  last_problem?: string | null;
+  waiting?: number;
+  given_up?: number;
 }
 
 /** Webhooks, the oldest first. */
@@ -1401,12 +1416,21 @@ export abstract class Operations {
     return this.call(operation, "/v1/webhooks", {}, body, options);
   }
 
-  /** The tenant's webhooks, without their secrets. */
+  /** The tenant's webhooks and how they fare, without their secrets. */
   listWebhooks(
     options: Options = {},
   ): Promise<Webhooks> {
     const operation: Operation = { name: "list_webhooks", method: "GET", keyed: false, takes: null, gives: "json" };
     return this.call(operation, "/v1/webhooks", {}, undefined, options);
+  }
+
+  /** Post a test delivery to a webhook, once, and tell what came of it. */
+  testWebhook(
+    webhookId: string,
+    options: Options = {},
+  ): Promise<WebhookTest> {
+    const operation: Operation = { name: "test_webhook", method: "POST", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/webhooks/${encodeURIComponent(webhookId)}/test`, {}, undefined, options);
   }
 
   /** Be told no longer. */

@@ -280,7 +280,22 @@ class Posting:
                 self._busy[id] = asyncio.create_task(self._serve(hooks[id], deliveries), name="perdure-webhook")
 
     async def _serve(self, hook: Hook, deliveries: tuple[Delivery, ...]) -> None:
-        """Deliver to one webhook, and write down what came of it."""
+        """Deliver to one webhook and write down what came of it, for as long as something is due and this node is the
+        one that delivers.
+        """
+        try:
+            while deliveries:
+                book = await self._served(hook, deliveries)
+                now = self._ambient.now()
+                mine = book.lease is not None and book.lease.node == self.node and book.lease.until > now
+                deliveries = postings.due(book, now, AT_ONCE).get(hook.id, ()) if mine else ()
+        except StoreClosed:
+            return
+        except PerdureError:  # it is all told again, soon
+            self._resting[hook.id] = self._ambient.now() + round(PATIENCE * postings.SECOND)
+
+    async def _served(self, hook: Hook, deliveries: tuple[Delivery, ...]) -> Postbook:
+        """The book after these deliveries."""
         import asyncio
 
         outcomes = await asyncio.gather(*(self._deliver(hook, each) for each in deliveries))
@@ -288,16 +303,11 @@ class Posting:
         missed = {each.id for each in failures}
         taken = tuple(each.id for each in deliveries if each.id not in missed)
         entry = Settled(hook=hook.id, at=self._ambient.now(), taken=taken, failed=failures)
-        try:
-            lost = {each.id for each in failures if each.due is None}
-            for each in deliveries:
-                if each.id in lost:
-                    await self._auditing.note(*self._given_up(each, "undelivered"))
-            await self._notes.decided(lambda book: [entry] if book.waiting.keys() & {*taken, *missed} else [])
-        except StoreClosed:
-            return
-        except PerdureError:  # it is all told again, soon
-            self._resting[hook.id] = self._ambient.now() + round(PATIENCE * postings.SECOND)
+        lost = {each.id for each in failures if each.due is None}
+        for each in deliveries:
+            if each.id in lost:
+                await self._auditing.note(*self._given_up(each, "undelivered"))
+        return await self._notes.decided(lambda book: [entry] if book.waiting.keys() & {*taken, *missed} else [])
 
     async def _deliver(self, hook: Hook, delivery: Delivery) -> Failure | None:
         try:

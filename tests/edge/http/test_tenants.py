@@ -185,6 +185,7 @@ def slot(name: str) -> str:
 
 
 OWN = slot("own")
+IDS = tuple(name for name in SLOTS if name != "cursor")
 BY_PARAMETER = {
     "session_id": "session",
     "checkpoint_id": "checkpoint",
@@ -261,7 +262,7 @@ class Maker:
             if not piece.startswith("{")
             else OWN
             if inside and piece == "{session_id}"
-            else slot(BY_PARAMETER[piece[1:-1]] if rng.random() < 0.9 else rng.choice(SLOTS))
+            else slot(BY_PARAMETER[piece[1:-1]] if rng.random() < 0.9 else rng.choice(IDS))
             for piece in endpoint.path.split("/")
         ]
         headers: dict[str, str] = {"perdure-override": "looking into it"} if way == "breaking" else {}
@@ -436,6 +437,8 @@ async def test_not_one_byte_of_another_tenant_comes_back_and_foreign_looks_as_mi
             probe = maker.probe()
             theirs = foreign(rng, planted)
             nothing = missing(rng, theirs)
+            if probe.endpoint.name == "add_principal":
+                theirs = missing(rng, theirs)  # nobody of ours is called as one of theirs, or both would be found
             told, where = [], ""
             for once, ids in (("first", theirs), ("again", nothing)):
                 if probe.endpoint.method in MUTATING and OWN in probe.path:

@@ -10,6 +10,8 @@ Address = IPv4Address | IPv6Address
 SWITCH: Final = "webhook_private"
 """The setting that lets private addresses be told, named in what is said to whoever may not use one."""
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
+_PEOPLED: Final = (IPv6Network("2000::/3"), IPv6Network("fc00::/7"))
+"""Where in IPv6 receivers can be: the public part that is given out, and private networks."""
 
 
 def refusal(scheme: str, found: Sequence[str], *, private: bool) -> str | None:
@@ -52,6 +54,7 @@ def _nowhere(address: Address) -> bool:
     """
     if address.is_loopback:
         return False
-    teredo = isinstance(address, IPv6Address) and address.teredo is not None
     odd = address.is_unspecified or address.is_multicast or address.is_link_local or address.is_reserved
-    return odd or teredo or (isinstance(address, IPv4Address) and address.packed[0] == 0)
+    if isinstance(address, IPv4Address):
+        return odd or address.packed[0] == 0
+    return odd or address.teredo is not None or not any(address in network for network in _PEOPLED)

@@ -77,8 +77,10 @@ class Entrance:
             book = await self.tenants.directory.book()
             ask.actor, token = await self.known(ask.request, endpoint, target, book)
             ask.policy = book.policies.get(ask.actor.tenant, NO_RULES)
-            flagged = token is None and self.paced(ask.actor, endpoint, ask.request, target)
+            if token is None:
+                self._held(self.pace.principal(ask.actor.principal))
             ask.decision = await self.decided(ask) if endpoint.action is not None else LET_IN
+            flagged = token is None and endpoint.scoped and self.watched(ask.actor, endpoint, ask.request, ask.id)
         except (*REFUSALS, NotFound) as refusal:
             if isinstance(refusal, REFUSALS) or refusal.__cause__ is not None:
                 self.refused(ask, refusal.__cause__ or refusal)
@@ -132,24 +134,30 @@ class Entrance:
 
     def _slow_down(self, request: Request) -> None:
         """Those who keep knocking with what does not count wait longer and longer: `RateLimited`."""
-        wait = self.pace.stranger(request.address)
-        if wait:
-            raise limited(wait)
+        self._held(self.pace.stranger(request.address))
 
     # ── how often, and how unlike before ──
 
-    def paced(self, actor: Actor, endpoint: Endpoint, request: Request, session: str | None) -> bool:
-        """Take note of a request: whether it is unlike those before it. `RateLimited` when there were too many,
-        `Denied` when unusual ones are to be held back.
+    def paced(self, actor: Actor, endpoint: Endpoint, request: Request, session: str) -> bool:
+        """Take note of a request in a session, all of it: whether it is unlike those before it."""
+        self._held(self.pace.principal(actor.principal))
+        return self.watched(actor, endpoint, request, session)
+
+    def watched(self, actor: Actor, endpoint: Endpoint, request: Request, session: str) -> bool:
+        """Whether a request is unlike those of its actor in this session before, which is theirs to ask in: nothing is
+        remembered of sessions that are not. `RateLimited` when there were too many, `Denied` when unusual ones are to
+        be held back.
         """
-        wait = self.pace.wait(actor.principal, session, endpoint.name)
-        if wait:
-            raise limited(wait)
+        self._held(self.pace.session(session, endpoint.name))
         size = request.declared or 0
         unusual = self.pace.unusual(actor.principal, session, endpoint.name, size, request.address)
         if unusual and self.pace.block:
             raise Denied("this request is unlike those before it and was held back; sign in again", reason="anomaly")
         return unusual
+
+    def _held(self, wait: int) -> None:
+        if wait:
+            raise limited(wait)
 
     # ── whether ──
 

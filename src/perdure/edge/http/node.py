@@ -48,7 +48,7 @@ class Door(Protocol):
         """Whether a request may go on, decided anew."""
         ...
 
-    def paced(self, actor: Any, endpoint: Any, request: Any, session: str | None) -> bool:
+    def paced(self, actor: Any, endpoint: Any, request: Any, session: str) -> bool:
         """Take note of a request: whether it is unlike those before it."""
         ...
 

@@ -1,7 +1,5 @@
 """How often someone may ask, and whether they ask as they always did: what a node remembers of requests."""
 
-from collections.abc import Hashable
-
 from perdure.core.access.anomaly import Profiles, Sight
 from perdure.core.access.claims import Claims
 from perdure.core.access.claims import Request as Seen
@@ -22,27 +20,29 @@ class Pace:
         self.block = settings.anomaly == "block"
         self._watches = settings.anomaly != "off"
 
-    def wait(self, principal: str, session: str | None, operation: str) -> int:
-        """Microseconds until a request is taken; 0 when it is taken now."""
-        asked: list[tuple[Rates, Hashable]] = [(self._principals, principal)]
-        if session is not None:
-            asked.append((self._sessions, (session, operation)))
-        return admit_all(asked, self._ambient.now())
+    def principal(self, principal: str) -> int:
+        """Microseconds until a request of a principal is taken; 0 when it is taken now."""
+        return self._principals.admit(principal, self._ambient.now())
+
+    def session(self, session: str, operation: str) -> int:
+        """Microseconds until a request of a kind in a session is taken; 0 when it is taken now."""
+        return self._sessions.admit((session, operation), self._ambient.now())
 
     def stranger(self, address: str | None) -> int:
         """Microseconds until another failed attempt is looked at."""
         return self._strangers.admit(address, self._ambient.now())
 
-    def unusual(self, principal: str, session: str | None, operation: str, size: int, address: str | None) -> bool:
+    def unusual(self, principal: str, session: str, operation: str, size: int, address: str | None) -> bool:
         """Whether a request is unlike those of this principal in this session before."""
-        if not self._watches or session is None:
+        if not self._watches:
             return False
         sight = Sight(self._ambient.now(), operation, size, address or "")
         return self._profiles.observe((session, principal), sight, block=self.block).flagged
 
     def admit(self, claims: Claims, request: Seen) -> int:
-        """As `wait`, for a session token."""
-        return self.wait(claims.principal, claims.session, request.operation)
+        """Both limits, for a session token: from both of them or from none."""
+        asked = (self._principals, claims.principal), (self._sessions, (claims.session, request.operation))
+        return admit_all(asked, self._ambient.now())
 
     def suspicious(self, claims: Claims, request: Seen) -> bool:
         """As `unusual`, for a session token."""

@@ -238,7 +238,7 @@ async def add_key(ask: Ask) -> Answer:
     return ask.answer(NewKeyView(key=made.spelled, **_key(made.key)))
 
 
-@table.add("GET", "/v1/keys", (Verb.LIST, Thing.KEYS), query=KeysQuery, answer=Keys)
+@table.add("GET", "/v1/keys", (Verb.LIST, Thing.KEYS), query=KeysQuery, answer=Keys, errors=(errors.NotFound,))
 async def list_keys(ask: Ask) -> Answer:
     """Keys of the tenant or of one principal, without their secrets."""
     query: KeysQuery = ask.query()
