@@ -409,9 +409,11 @@ def alike(probe: Probe, one: tuple[int, Any, str], other: tuple[int, Any, str]) 
     way of the next who would, what was made anew has another id each time, and the audit log grows by the asking.
     """
     endpoint = probe.endpoint
-    if endpoint.method in MUTATING and not endpoint.parameters and {one[0], other[0]} & {200, 201, 204, 409}:
+    if endpoint.name in NAMING and {one[0], other[0]} & {200, 201, 204, 409}:
         return True
-    if one[0] >= 300 and endpoint.name != "watch_changes":  # which says where the feed stands, as anybody may know
+    if endpoint.name == "watch_changes":  # which says where the feed stands, as anybody may know
+        return one[0] == other[0]
+    if one[0] >= 300:
         return one == other
     if endpoint.name in READS and "event-stream" not in one[1].get("content-type", ""):
         searched = not endpoint.scoped and [*probe.query, probe.body]  # finds what an earlier probe wrote
@@ -419,6 +421,9 @@ def alike(probe: Probe, one: tuple[int, Any, str], other: tuple[int, Any, str]) 
     return one[0] == other[0]
 
 
+NAMING = {endpoint.name for endpoint in endpoints() if endpoint.method in MUTATING and not endpoint.parameters}
+NAMING |= {"branch"}
+"""What gives names that no other of the tenant may have then."""
 READS = {endpoint.name for endpoint in endpoints() if endpoint.method == "GET"} | {"find_sessions", "count_sessions"}
 READS -= {"read_audit", "export_audit", "metrics", "position"}
 """What answers alike when it is asked twice."""

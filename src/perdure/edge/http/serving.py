@@ -61,13 +61,15 @@ def serve(settings: Settings, store: Tenants, told: Told) -> None:
 
 
 def _config(uvicorn: Any, application: Any, settings: Settings) -> Any:
+    from perdure.edge.http.protocol import Patient
+
     tls: dict[str, Any] = {}
     if settings.tls_cert is not None:
         tls["ssl_context_factory"] = lambda *_: server_context(settings)
     return uvicorn.Config(
         application,
         loop="auto",
-        http="httptools",
+        http=Patient,
         ws="websockets-sansio",
         ws_max_size=settings.max_body,
         lifespan="on",
