@@ -10,6 +10,10 @@ LOCK_VENV := .venv-lock
 UV_VERSION := 0.13.7
 TYPESCRIPT_VERSION := 7.0.2
 READY := $(VENV)/.ready
+SERVE_VENV := .venv-serve
+SERVE_READY := $(SERVE_VENV)/.ready
+# A server runs from the environment of `make setup` if that is there, else from a smaller one of its own.
+SERVE_FROM := $(if $(wildcard $(READY)),$(VENV),$(SERVE_VENV))
 JUDGES_VENV := .venv-judges
 JUDGES_READY := $(JUDGES_VENV)/.ready
 
@@ -45,7 +49,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	  echo "setup: making $(VENV) with $$("$$python" --version)"; \
 	  rm -rf $(VENV) && "$$python" -m venv $(VENV); \
 	fi
-	@echo "setup: installing requirements/dev.txt (hashes checked)"
+	@echo "setup: installing requirements/dev.txt (hashes checked; once, a minute or two)"
 	@$(VENV)/bin/python -m pip install -qq --require-hashes -r requirements/dev.txt
 	@$(VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
 	@touch $@
@@ -66,8 +70,19 @@ check: $(READY) ## lint, format, types, import layers, tidiness: what CI asks be
 test: $(READY) ## run the tests
 	@$(VENV)/bin/python -m pytest $(ARGS)
 
-serve: $(READY) ## serve perdure.db over HTTP on this machine, and print where to click
-	@$(VENV)/bin/perdure serve $(ARGS)
+serve: $(SERVE_FROM)/.ready ## serve perdure.db over HTTP on this machine, and print where to click
+	@$(SERVE_FROM)/bin/perdure serve $(ARGS)
+
+$(SERVE_READY): requirements/server.txt pyproject.toml
+	@if ! $(SERVE_VENV)/bin/python -c "$(PROBE)" >/dev/null 2>&1; then \
+	  $(find_python); \
+	  echo "serve: making $(SERVE_VENV) with $$("$$python" --version)"; \
+	  rm -rf $(SERVE_VENV) && "$$python" -m venv $(SERVE_VENV); \
+	fi
+	@echo "serve: installing requirements/server.txt (hashes checked; once, about half a minute)"
+	@$(SERVE_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/server.txt
+	@$(SERVE_VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
+	@touch $@
 
 demo: $(READY) ## see a session survive a crash, in two minutes
 	@$(VENV)/bin/perdure demo $(ARGS)
@@ -120,6 +135,6 @@ lock: ## write requirements/*.txt anew from *.in (ARGS=--upgrade for newer versi
 	done
 
 clean: ## remove all that the other targets made, environments included
-	@rm -rf $(VENV) $(JUDGES_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf $(VENV) $(SERVE_VENV) $(JUDGES_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

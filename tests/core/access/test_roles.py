@@ -41,7 +41,7 @@ def test_what_is_no_scope_is_good_for_nothing(text: str) -> None:
 
 
 def test_a_star_is_good_for_every_thing_or_every_verb() -> None:
-    assert scoped(("read:*",)) == {Action(Verb.READ, thing) for thing in Thing}
+    assert scoped(("write:*",)) == {Action(Verb.WRITE, thing) for thing in Thing}
     assert scoped(("*:turns",)) == {Action(verb, Thing.TURNS) for verb in Verb}
     assert scoped(("*",)) == set(ACTIONS.values())
     assert scoped(()) == frozenset()
@@ -53,7 +53,13 @@ def test_narrowed_scopes_are_good_for_what_both_are_good_for(held: tuple[str, ..
 
 
 def test_a_scope_that_is_held_whole_is_kept_as_it_was_written() -> None:
-    assert narrowed(("read:*", "write:turns"), ("read:*", "*:turns")) == ("read:*", "read:turns", "write:turns")
+    held, asked = ("read:*", "write:turns"), ("read:*", "*:turns")
+    assert narrowed(held, asked) == ("read:*", "list:turns", "read:turns", "write:turns")
+
+
+def test_whoever_may_read_something_may_list_it_but_not_the_other_way_round() -> None:
+    assert scoped(("read:*",)) == {Action(verb, thing) for thing in Thing for verb in (Verb.READ, Verb.LIST)}
+    assert scoped(("list:turns",)) == {Action(Verb.LIST, Thing.TURNS)}
 
 
 @given(st.frozensets(st.sampled_from(Role)))

@@ -290,3 +290,45 @@ async def test_plain_json_is_taken_literally_whatever_its_keys_are_called() -> N
         schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$ref": "#/a"}
         id = await ana.begun(vars=schema)
         assert (await ana.get(f"/v1/sessions/{id}/state")).json["vars"] == schema
+
+
+async def test_a_session_is_found_by_its_name_by_those_who_may_see_it() -> None:
+    async with world() as there:
+        ana, bob = await there.principal("ana"), await there.principal("bob")
+        id = await ana.begun(name="trip")
+        assert [item["session_id"] for item in (await ana.get("/v1/sessions?name=trip")).json["items"]] == [id]
+        assert (await bob.get("/v1/sessions?name=trip")).json == (await bob.get("/v1/sessions?name=nothing")).json
+
+
+async def test_whom_a_session_lets_in_is_spelled_right_or_refused() -> None:
+    async with world() as there:
+        ana, vic = await there.principal("ana"), await there.principal("vic", Role.VIEWER)
+        id = await ana.begun(isolation={"users": ["vic"]})
+        assert (await vic.get(f"/v1/sessions/{id}/turns")).status == 200
+        for wrong in ({"user": ["vic"]}, {"model": "nonsense"}, {"agents": {"a": "banana"}}):
+            assert (await ana.post("/v1/sessions", {"isolation": wrong})).status == 422
+
+
+async def test_a_key_for_reading_lists_too() -> None:
+    from tests.edge.http.world import Client
+
+    async with world() as there:
+        await there.principal("ana")
+        made = await there.store.directory.add_key("local", "ana", by=None, scopes=("read:*",))
+        reader = Client(there, made.spelled)
+        assert (await reader.get("/v1/sessions")).status == 200
+        assert (await reader.post("/v1/sessions", {})).status == 403
+
+
+async def test_pages_of_listed_origins_may_ask_and_read_and_others_may_not() -> None:
+    async with world(origins=("https://app.example",)) as there:
+        ana = await there.principal("ana")
+        ask = {"origin": "https://app.example", "access-control-request-method": "POST"}
+        before = await ana.ask("OPTIONS", "/v1/sessions", headers=ask)
+        assert (before.status, before.headers["access-control-allow-origin"]) == (204, "https://app.example")
+        assert "idempotency-key" in before.headers["access-control-allow-headers"]
+        made = await ana.post("/v1/sessions", {}, headers={"origin": "https://app.example"})
+        assert (made.status, made.headers["access-control-allow-origin"]) == (201, "https://app.example")
+        assert "access-control-allow-credentials" not in made.headers
+        other = await ana.ask("OPTIONS", "/v1/sessions", headers=ask | {"origin": "https://evil.example"})
+        assert (other.status, "access-control-allow-origin" in other.headers) == (405, False)

@@ -291,14 +291,17 @@ _THINGS: Final = {thing.value for thing in T}
 
 @lru_cache(4096)
 def scoped(scopes: tuple[str, ...]) -> frozenset[Action]:
-    """The actions that scopes are good for, taken together. What is no scope is good for nothing."""
+    """The actions that scopes are good for, taken together; to read something is also to list it. What is no scope is
+    good for nothing.
+    """
     wanted = frozenset(scopes)
-    everything = "*" in wanted
-    return frozenset(
-        pair
-        for text, pair in ACTIONS.items()
-        if everything or text in wanted or f"{pair.verb.value}:*" in wanted or f"*:{pair.thing.value}" in wanted
-    )
+    found = frozenset(pair for pair in ACTIONS.values() if not wanted.isdisjoint(_spellings(pair.verb, pair.thing)))
+    return found | {Action(V.LIST, pair.thing) for pair in found if pair.verb is V.READ}
+
+
+def _spellings(verb: Verb, thing: Thing) -> tuple[str, ...]:
+    """The scopes that are good for an action."""
+    return "*", f"{verb.value}:{thing.value}", f"{verb.value}:*", f"*:{thing.value}"
 
 
 def narrowed(held: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ from perdure.core.errors import Denied, PerdureError, RateLimited, WorldError
 from perdure.edge.http import problems
 from perdure.edge.http.asgi import Answer, App, Gone, Receive, Request, Scope, Send
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.entrance import LET_IN
+from perdure.edge.http.entrance import LET_IN, REFUSALS
 from perdure.edge.http.node import Node
+from perdure.edge.http.origins import preflight, readable
 from perdure.edge.http.routes import MUTATING, Endpoint, Router
 from perdure.edge.http.tracing import Tracing
 from perdure.edge.http.wire import PLAINLY, voice_of
@@ -60,6 +61,8 @@ class Application:
             self._busy -= 1
         answer.headers += SAFE
         answer.headers.append((b"content-security-policy", answer.policy))
+        if self._settings.origins:
+            answer.headers += readable(request, self._settings)
         self.measures.count(endpoint, answer.status, began)
         try:
             await answer.send(send, bare=request.method == "HEAD")
@@ -79,6 +82,8 @@ class Application:
             ask = Ask(self.node, request, endpoint, filled, heard, voice)
             return endpoint, await self._served(ask)
         except PerdureError as error:
+            if isinstance(error, REFUSALS):
+                log.info("refused", extra={"endpoint": endpoint.name if endpoint else None, "code": error.code})
             if isinstance(error, WorldError):
                 log.error("%s", error.code, extra={"endpoint": endpoint.name if endpoint else None}, exc_info=error)
             return endpoint, problems.told(error, voice)
@@ -95,6 +100,9 @@ class Application:
         endpoint, filled, methods = self.router.find(request.method, request.segments())
         if endpoint is not None:
             return endpoint, filled
+        allowed = preflight(request, methods, self._settings)
+        if allowed is not None:
+            raise _Unknown(allowed)
         if not methods:
             detail = "there is nothing at this path; /openapi.json lists what there is"
             raise _Unknown(problems.answer(HTTPStatus.NOT_FOUND, "no_such_path", detail, PLAINLY))

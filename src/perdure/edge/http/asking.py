@@ -1,8 +1,8 @@
 """A request that was let in: who asks for what, and everything an endpoint needs to answer."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from perdure.core.access.roles import Action, Actor, Decision
+from perdure.core.access.roles import Action, Actor, Decision, Reason
 from perdure.core.access.rules import Policy
 from perdure.core.errors import Denied, Invalid, NotFound
 from perdure.core.session.ids import SessionId, session_id
@@ -180,8 +180,18 @@ def allowed(decision: Decision, action: Action) -> Decision:
         return decision
     if decision.concealed:
         raise missing(str(decision.reason))
-    told = f"you may not {action.verb.value} {action.thing.value} here ({decision.reason})"
-    raise Denied(told, reason=str(decision.reason))
+    why = _WHY.get(decision.reason, "ask an admin of your tenant")
+    told = f"you may not {action.verb.value} {action.thing.value} here: {why}"
+    raise Denied(told, reason=str(decision.reason), action=str(action))
+
+
+_WHY: Final = {
+    Reason.ROLE: "none of your roles allows it; ask an admin of your tenant for one that does",
+    Reason.SCOPE: "your key or token was not given for it; use one with that scope",
+    Reason.ISOLATION: "you may see this session, but it does not let you do that; its owner may",
+    Reason.RULE: "a rule of your tenant forbids it",
+    Reason.FIELD: "a field of it is closed to you by a policy",
+}
 
 
 def missing(reason: str | None = None) -> NotFound:

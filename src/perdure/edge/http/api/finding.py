@@ -9,7 +9,7 @@ from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask, path_id
-from perdure.edge.http.reaching import hidden_of_others, own_names, searched
+from perdure.edge.http.reaching import hidden_of_others, may, own_names, searched
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import Listed, session_view
 
@@ -27,6 +27,7 @@ class FindQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     phase: Annotated[tuple[Text, ...], Meta(max_length=10)] = ()
     tag: Words = ()
     title: Text | None = None
+    name: Text | None = None
     text: Annotated[str, Meta(max_length=10_000)] | None = None
     parent: str | None = None
     open_turn: bool | None = None
@@ -84,6 +85,8 @@ async def count_sessions(ask: Ask) -> Answer:
 
 
 async def _page(ask: Ask, asked: FindQuery, metadata: dict[str, Any] | None) -> Answer:
+    if asked.name is not None:
+        return await _named(ask, asked.name)
     found = _conditions(ask, asked, metadata)
     if found is None:
         return ask.answer(Listed(items=(), cursor=None))
@@ -91,6 +94,16 @@ async def _page(ask: Ask, asked: FindQuery, metadata: dict[str, Any] | None) -> 
     own, others = own_names(ask.actor), hidden_of_others(ask)
     items = tuple(session_view(row, ask.voice, ask.hidden if row.owner in own else others) for row in page.items)
     return ask.answer(Listed(items=items, cursor=page.cursor))
+
+
+async def _named(ask: Ask, name: str) -> Answer:
+    """The session that goes by a name, if there is one that whoever asks may see; other conditions are not asked."""
+    session = ask.db.named(name)
+    if not await may(ask, session.id):
+        return ask.answer(Listed(items=(), cursor=None))
+    row = await session.info()
+    shown = session_view(row, ask.voice, ask.hidden if row.owner in own_names(ask.actor) else hidden_of_others(ask))
+    return ask.answer(Listed(items=(shown,), cursor=None))
 
 
 def _conditions(ask: Ask, asked: FindQuery, metadata: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """Sessions: made, listed, found, looked at, changed, moved through their life, erased."""
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -45,6 +45,15 @@ class ConfigBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_
     extra: dict[str, Any] | UnsetType = UNSET
 
 
+class IsolationBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Whom a session lets in beside its owner: users by name, and what each agent may do in it."""
+
+    model: Literal["", "per_user", "per_task", "per_agent", "nested"] = ""
+    task: Text | None = None
+    users: Words = ()
+    agents: dict[Text, Literal["none", "read", "read_write"]] = {}
+
+
 class CreateBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A session to begin. Whoever asks owns it, unless an admin names another owner."""
 
@@ -59,7 +68,7 @@ class CreateBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     schema: Text = ""
     """Which schema of the application's the vars follow, if one does."""
     schema_version: Text = ""
-    isolation: Isolation | None = None
+    isolation: IsolationBody | None = None
     exit_criteria: Words = ()
     activate: bool = True
 
@@ -162,7 +171,7 @@ async def create_session(ask: Ask) -> Answer:
         metadata=body.metadata,
         config=config_of(body.config),
         vars=_vars(body),
-        isolation=body.isolation,
+        isolation=None if body.isolation is None else Isolation(**msgspec.structs.asdict(body.isolation)),
         exit_criteria=body.exit_criteria,
         agent_id=body.agent_id,
         name=body.name,
