@@ -48,6 +48,7 @@ class Node:
         self.acme = self.sessions("acme")
         self.audited: list[tuple[str, str | None]] = []
         self.holders: dict[str, Actor] = {ADA.principal: ADA}
+        self.credentials = {ADA.credential}
         self.tokens = self.made(**given)
 
     def sessions(self, tenant: str) -> Sessions:
@@ -69,8 +70,8 @@ class Node:
         assert tenant == "acme"
         return await standing(self.acme, session)
 
-    async def holder(self, tenant: str, principal: str) -> Actor | None:
-        return self.holders.get(principal)
+    async def holder(self, tenant: str, principal: str, credential: str) -> Actor | None:
+        return self.holders.get(principal) if credential in self.credentials else None
 
     async def audit(self, word: str, claims: Claims | None, request: Request) -> None:
         self.audited.append((word, None if claims is None else claims.principal))

@@ -157,6 +157,19 @@ async def test_signing_out_counts_on_every_node_at_once(doors: list[Door]) -> No
         await one.signin.enter(code)
 
 
+async def test_a_sign_in_lasts_on_every_node_until_it_is_left_unused_or_at_its_end(doors: list[Door]) -> None:
+    one, two = doors
+    actor = await one.signin.validate(await one.entered())
+    assert await two.signin.lasts(actor.principal, actor.credential)
+    assert not await two.signin.lasts("prn_other", actor.credential)
+    assert not await two.signin.lasts(actor.principal, "A" * 43)
+    await one.signin.leave(actor)
+    assert not await two.signin.lasts(actor.principal, actor.credential)
+    unused = await one.signin.validate(await one.entered())
+    two.ambient.advance(1800)
+    assert not await two.signin.lasts(unused.principal, unused.credential)
+
+
 async def test_what_a_principal_loses_is_lost_at_once(door: Door) -> None:
     cookie = await door.entered()
     door.holders[ADA.principal] = msgspec.structs.replace(ADA, roles=frozenset({Role.VIEWER}))

@@ -187,14 +187,15 @@ async def test_a_token_opens_no_other_session_and_nobody_else_s(node: Node) -> N
     one, two = await node.session(), await node.session("bob")
     pair = await node.tokens.issue(ADA, one)
     await node.tokens.validate(pair.access, Request(target=one))
-    assert await refused(node, pair.access, Request(target=two)) is Unauthenticated
+    with pytest.raises(Denied, match=f"this token opens session {one} and nothing else"):
+        await node.tokens.validate(pair.access, Request(target=two))
 
     async def given_away(tenant: str, session: str) -> Any:
         return await node.standing(tenant, two)
 
     node.tokens._standings = given_away
     assert await refused(node, pair.access) is Unauthenticated
-    assert [word for word, _ in node.audited] == ["invalid_session", "user_session_mismatch"]
+    assert [word for word, _ in node.audited] == ["other_session", "user_session_mismatch"]
 
 
 async def test_what_a_principal_loses_its_tokens_lose_at_the_next_request(node: Node) -> None:
@@ -206,6 +207,21 @@ async def test_what_a_principal_loses_its_tokens_lose_at_the_next_request(node: 
     assert (await node.tokens.validate(pair.access, HOME)).actor.roles == {Role.OWNER}
     del node.holders[ADA.principal]
     assert await refused(node, pair.access) is TokenRevoked
+
+
+async def test_a_token_counts_no_longer_than_what_it_was_issued_under(node: Node) -> None:
+    other = msgspec.structs.replace(ADA, credential="key_2")
+    node.credentials.add(other.credential)
+    session = await node.session()
+    one, two = await node.tokens.issue(ADA, session), await node.tokens.issue(other, session)
+    two = await node.tokens.refresh(two.refresh, HOME)
+    node.credentials.remove(other.credential)
+    assert await refused(node, two.access) is TokenRevoked
+    with pytest.raises(TokenRevoked):
+        await node.tokens.refresh(two.refresh, HOME)
+    assert node.audited == [("revoked_token", "prn_ada")] * 2
+    await node.tokens.validate(one.access, HOME)
+    await node.tokens.refresh(one.refresh, HOME)
 
 
 async def test_a_stolen_token_is_no_use_at_another_address_when_bound(node: Node) -> None:

@@ -1,5 +1,12 @@
 // Generated from the OpenAPI document of the server by `make typescript`; changes made here are lost.
 
+/** What answers here, and where it says more. */
+export interface About {
+  name: string;
+  interface: string;
+  health: string;
+}
+
 /** What a tree of sessions may spend together. */
 export interface AccountView {
   cap: number | null;
@@ -180,7 +187,7 @@ export interface CreateBody {
   vars?: Record<string, unknown> | null;
   schema?: string;
   schema_version?: string;
-  isolation?: Isolation | null;
+  isolation?: IsolationBody | null;
   exit_criteria?: string[];
   activate?: boolean;
 }
@@ -267,6 +274,7 @@ export interface FindBody {
   phase?: string[];
   tag?: string[];
   title?: string | null;
+  name?: string | null;
   text?: string | null;
   parent?: string | null;
   open_turn?: boolean | null;
@@ -294,15 +302,12 @@ export interface Imported {
   redacted: number;
 }
 
-/**
- * Whose session it is for the purposes of access; enforced at the edges. `agents` says what each agent may do in
- * a session with several: none, read or read_write.
- */
-export interface Isolation {
-  model?: string;
+/** Whom a session lets in beside its owner: users by name, and what each agent may do in it. */
+export interface IsolationBody {
+  model?: "" | "nested" | "per_agent" | "per_task" | "per_user";
   task?: string | null;
   users?: string[];
-  agents?: Record<string, string>;
+  agents?: Record<string, "none" | "read" | "read_write">;
 }
 
 /** Operations of RFC 6902, done in order, all or none. */
@@ -796,6 +801,14 @@ export abstract class Operations {
     options: Options,
   ): Promise<T>;
 
+  /** What this is and where to go on; a page for browsers. */
+  about(
+    options: Options = {},
+  ): Promise<About> {
+    const operation: Operation = { name: "about", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/", {}, undefined, options);
+  }
+
   /** Whether the process lives. */
   healthz(
     options: Options = {},
@@ -855,7 +868,7 @@ export abstract class Operations {
 
   /** Sessions that match, newest first, a page at a time. */
   listSessions(
-    query: { owner?: string; phase?: string[]; tag?: string[]; title?: string; text?: string; parent?: string; open_turn?: boolean; created_after?: number; created_before?: number; active_after?: number; active_before?: number; order?: string; limit?: number; cursor?: string } = {},
+    query: { owner?: string; phase?: string[]; tag?: string[]; title?: string; name?: string; text?: string; parent?: string; open_turn?: boolean; created_after?: number; created_before?: number; active_after?: number; active_before?: number; order?: string; limit?: number; cursor?: string } = {},
     options: Options = {},
   ): Promise<Listed> {
     const operation: Operation = { name: "list_sessions", method: "GET", keyed: false, takes: null, gives: "json" };

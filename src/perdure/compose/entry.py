@@ -1,11 +1,11 @@
 """What people come in by, over one store: session tokens, sign-ins, issuers from outside, proofs of client keys."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perdure.compose.making import made_once
 from perdure.compose.tenants import SYSTEM, Tenants
-from perdure.core.access.claims import Claims, Request, Standing
+from perdure.core.access.claims import Standing
 from perdure.core.access.roles import Actor
 from perdure.core.access.signins import Limits
 
@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from perdure.services.outside import Issuer, Outside
     from perdure.services.proofs import Proofs
     from perdure.services.signin import SignIn
-    from perdure.services.tokens import Guard, Tokens
+    from perdure.services.token_ports import Audit, Guard
     from perdure.services.tokens import Settings as TokenSettings
-
-Audit = Callable[[str, Claims | None, Request], Awaitable[None]]
+    from perdure.services.tokens import Tokens
 
 
 class Entry:
@@ -26,7 +25,7 @@ class Entry:
         self,
         tenants: Tenants,
         guard: "Guard",
-        audit: Audit,
+        audit: "Audit",
         *,
         tokens: "TokenSettings | None" = None,
         limits: Limits | None = None,
@@ -88,10 +87,20 @@ class Entry:
 
         return await standing(self._tenants.services(tenant).sessions, session)
 
-    async def holder(self, tenant: str, principal: str) -> Actor | None:
-        """A principal as it stands now; None when it is gone or shut out."""
-        found = await self._principal(principal)
-        return found if found is not None and found.tenant == tenant else None
+    async def holder(self, tenant: str, principal: str, credential: str) -> Actor | None:
+        """A principal as it stands now under the key or sign-in of this id; None when it is gone or shut out, and when
+        the key was revoked or has expired, or the sign-in has ended.
+        """
+        from perdure.core.access.directory import holder_of
+
+        book = await self._tenants.directory.book()
+        if credential in book.keys:
+            found = holder_of(book, credential, self._tenants.ambient.now())
+        else:
+            found = await self._principal(principal)
+            if found is not None and not await self.signin.lasts(principal, credential):
+                return None
+        return found if found is not None and (found.tenant, found.principal) == (tenant, principal) else None
 
     async def _principal(self, principal: str) -> Actor | None:
         from perdure.core.access.book import Status

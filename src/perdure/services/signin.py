@@ -107,6 +107,13 @@ class SignIn:
             await self._notice(claims.id, now)
         return actor
 
+    async def lasts(self, principal: str, id: str) -> bool:
+        """Whether a sign-in, by its id, is this principal's and goes on; to ask is no use of it."""
+        found = (await self._notes.fresh()).book.people.get(id)
+        if found is None or found.principal != principal:
+            return False
+        return not signins.over(found, self.limits, self._ambient.now())
+
     async def leave(self, actor: Actor) -> None:
         """Sign out what this actor came in with; the cookie counts nowhere from the next request on."""
         entry = signins.Left(at=self._ambient.now(), id=actor.credential)

@@ -1,13 +1,12 @@
 """Session tokens: given out, judged on every request, refreshed, replaced and taken back, on every node alike.
 
 Who holds what is kept in notes of the system tenant: the families of session S in `tokens:S`, and how often all of a
-principal's tokens were taken back in `tokens`. Both are looked at on every request, so a token that was revoked
-anywhere is refused everywhere from then on.
+principal's tokens were taken back in `tokens`. Both are looked at on every request, and so is the key or sign-in that
+a token was issued under: what was revoked anywhere is refused everywhere from then on.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -45,6 +44,7 @@ from perdure.services.notes import Kept, Notes
 from perdure.services.sessions import Sessions
 from perdure.services.signed import LONGEST as LONGEST_TOKEN
 from perdure.services.signed import Ring, Secret, spelled
+from perdure.services.token_ports import Audit, Guard, Holders, Prover, Standings
 
 TYPES: Final = {Kind.ACCESS: "perdure-session+jwt", Kind.REFRESH: "perdure-refresh+jwt"}
 KEPT: Final = 4096
@@ -86,34 +86,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid(f"access tokens may count 1 to {LONGEST} seconds; choose that", lifetime=self.lifetime)
         if not self.lifetime <= self.refresh <= self.family:
             raise Invalid("a family must outlive its refresh tokens, and they the access tokens; choose longer times")
-
-
-class Guard(Protocol):
-    """What is asked last, because asking counts."""
-
-    def admit(self, claims: Claims, request: Request) -> int:
-        """Microseconds to wait; 0 when the request is taken now."""
-        ...
-
-    def suspicious(self, claims: Claims, request: Request) -> bool:
-        """Whether the request is unlike those before it."""
-        ...
-
-
-class Prover(Protocol):
-    """Verifies proofs of client keys."""
-
-    def verify(self, proof: str, *, method: str, url: str, token: str | None = None) -> str:
-        """The thumbprint of the key that made the proof, or `Unauthenticated`."""
-        ...
-
-
-Standings: TypeAlias = Callable[[str, str], Awaitable[Standing | None]]
-"""Of a tenant's session; None when there is none."""
-Holders: TypeAlias = Callable[[str, str], Awaitable[Actor | None]]
-"""A tenant's principal as it stands now; None when it is gone or disabled."""
-Audit: TypeAlias = Callable[[str, Claims | None, Request], Awaitable[None]]
-"""Is told every word for the audit log."""
 
 
 class Validated(msgspec.Struct, frozen=True):
@@ -313,7 +285,9 @@ class Tokens:
         )
         if claims is None or _failed(facts) is not Step.REVOCATION:
             return facts, None
-        holder = None if self._holders is None else await self._holders(claims.tenant, claims.principal)
+        holder = None
+        if self._holders is not None:
+            holder = await self._holders(claims.tenant, claims.principal, claims.credential)
         facts = replace(facts, holder=self._holders is None or holder is not None)
         facts = replace(facts, revoked=await self._revoked(kind, claims, facts.now))
         if _failed(facts) is Step.SESSION:
@@ -351,7 +325,7 @@ class Tokens:
 
     async def _refused(self, verdict: Verdict, claims: Claims | None, request: Request) -> PerdureError:
         await self._told(verdict.audit, claims, request)
-        return error_of(verdict)
+        return error_of(verdict, claims)
 
     async def _told(self, word: str | None, claims: Claims | None, request: Request) -> None:
         if self._audit is not None and word is not None:

@@ -27,7 +27,7 @@ from perdure.core.access.claims import (
     well_formed,
 )
 from perdure.core.access.families import GRACE, RETRY, Family, Issued, Refreshed, Revoked, Rotated, Summed, Turn
-from perdure.core.access.roles import Actor, Role
+from perdure.core.access.roles import Actor, Role, scoped
 from perdure.core.errors import Denied, RateLimited, TokenExpired, TokenRevoked, Unauthenticated
 
 NOW = 1_767_268_800
@@ -35,6 +35,7 @@ A, B, C, D = ("A" * 43, "B" * 43, "C" * 43, "D" * 43)
 CLAIMS = Claims(
     iss="perdure", aud="perdure", typ=Kind.ACCESS, jti=A, iat=NOW, nbf=NOW, exp=NOW + 300, family=B, generation=1,
     tenant="acme", session="s", owner="ada", principal="prn_1", name="ada", roles=(Role.OWNER,), scopes=("*",),
+    credential="key_1",
 )  # fmt: skip
 GOOD = Facts(now=NOW * SECOND, claims=CLAIMS, revoked=False, standing=Standing("ada", False))
 
@@ -95,9 +96,18 @@ def test_a_signer_ahead_by_a_little_is_believed_and_by_more_is_not() -> None:
 
 def test_an_ended_session_another_session_and_another_owner_are_refused() -> None:
     assert judge(replaced(standing=Standing("ada", True))).failure is Failure.SESSION
-    assert judge(replaced(target="other")).failure is Failure.SESSION
+    assert judge(replaced(target="other")).failure is Failure.ELSEWHERE
+    assert judge(replaced(target="other", standing=Standing("ada", True))).failure is Failure.SESSION
     assert judge(replaced(target="s")).ok
     assert judge(replaced(standing=Standing("bob", False))).failure is Failure.OWNER
+
+
+def test_a_token_shown_elsewhere_says_what_it_opens_and_what_is_none_what_would_be_one() -> None:
+    told = error_of(judge(replaced(target="other")), CLAIMS)
+    assert (type(told), "this token opens session s and nothing else" in told.message) == (Denied, True)
+    unknown = error_of(judge(replaced(claims=None)))
+    assert "token" in unknown.message
+    assert "key" in unknown.message
 
 
 def test_a_holder_that_is_gone_holds_nothing() -> None:
@@ -159,7 +169,7 @@ def test_what_a_holder_lost_its_token_lost_too() -> None:
     holder = Actor(tenant="acme", principal="prn_1", name="ada", roles=frozenset({Role.OWNER, Role.VIEWER}))
     assert actor_of(claims, holder).roles == {Role.OWNER}
     narrower = msgspec.structs.replace(holder, scopes=("read:turns",))
-    assert actor_of(claims, narrower).scopes == ("read:turns",)
+    assert scoped(actor_of(claims, narrower).scopes) == scoped(("read:turns",))
     assert actor_of(claims, None).session == "s"
 
 

@@ -332,3 +332,34 @@ async def test_pages_of_listed_origins_may_ask_and_read_and_others_may_not() -> 
         assert "access-control-allow-credentials" not in made.headers
         other = await ana.ask("OPTIONS", "/v1/sessions", headers=ask | {"origin": "https://evil.example"})
         assert (other.status, "access-control-allow-origin" in other.headers) == (405, False)
+
+
+async def test_an_append_reaches_no_more_than_its_asker_may_write_elsewhere() -> None:
+    from tests.edge.http.world import Client
+
+    async with world() as there:
+        ana = await there.principal("ana")
+        id = await ana.begun()
+        directory = there.store.directory
+        turns = Client(there, (await directory.add_key("local", "ana", by=None, scopes=("write:turns",))).spelled)
+        words = [{"kind": "message", "data": {"role": "user", "content": "x"}}]
+        at = f"/v1/sessions/{id}/events"
+        assert (await turns.post(at, {"events": words, "arrange": True})).status == 201
+        for more in ({"vars": {"a": 1}}, {"title": "mine"}, {"metadata": {"a": 1}}):
+            refused = await turns.post(at, {"events": words, "arrange": True} | more)
+            assert (refused.status, refused.json["code"]) == (403, "denied"), more
+        pad = [{"kind": "scratchpad_written", "data": {"content": "mine"}}]
+        assert (await turns.post(at, {"events": pad})).status == 403
+
+
+async def test_a_field_is_written_only_by_roles_that_count_in_the_session() -> None:
+    async with world() as there:
+        root = await there.principal("root", Role.ADMIN)
+        ana = await there.principal("ana")
+        await root.put("/v1/policies", {"fields": [{"path": "vars.salary", "write": ["owner"]}]})
+        id = await ana.begun(vars={"salary": 1}, isolation={"users": ["bob"]})
+        bob = await there.principal("bob", Role.OWNER, Role.AGENT)
+        assert (await bob.patch(f"/v1/sessions/{id}/state", {"city": "Porto"})).status == 200
+        refused = await bob.patch(f"/v1/sessions/{id}/state", {"salary": 2})
+        assert (refused.status, refused.json["fields"]["field"]) == (403, "vars.salary")
+        assert (await ana.patch(f"/v1/sessions/{id}/state", {"salary": 2})).status == 200

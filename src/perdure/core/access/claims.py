@@ -54,13 +54,16 @@ class Plain(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class Grant(Plain, frozen=True, kw_only=True, rename={"principal": "sub"}):
-    """To whom a token was given and what it is bound to. `owner` is the session's at that time."""
+    """To whom a token was given and what it is bound to. `owner` is the session's at that time; `credential` is the id
+    of the key or sign-in it was issued under, which it does not outlive.
+    """
 
     tenant: Text
     session: Text
     owner: Text
     principal: Text
     name: Text
+    credential: Text
     kind: Text = "person"
     roles: tuple[Role, ...] = ()
     scopes: tuple[Text, ...] = ()
@@ -160,6 +163,7 @@ class Failure(Enum):
     REVOKED = (Step.REVOCATION, "revoked_token")
     REUSED = (Step.REVOCATION, "refresh_token_reused")
     SESSION = (Step.SESSION, "invalid_session")
+    ELSEWHERE = (Step.SESSION, "other_session")
     OWNER = (Step.SESSION, "user_session_mismatch")
     ADDRESS = (Step.BINDING, "ip_mismatch")
     PROOF = (Step.BINDING, "proof_missing")
@@ -207,9 +211,11 @@ def _revocation(facts: Facts) -> Failure | None:
 
 def _session(facts: Facts) -> Failure | None:
     claims, standing = _known(facts), facts.standing
-    if standing is None or standing.ended or facts.target not in (None, claims.session):
+    if standing is None or standing.ended:
         return Failure.SESSION
-    return Failure.OWNER if standing.owner != claims.owner else None
+    if standing.owner != claims.owner:
+        return Failure.OWNER
+    return Failure.ELSEWHERE if facts.target not in (None, claims.session) else None
 
 
 def _binding(facts: Facts) -> Failure | None:
@@ -256,9 +262,22 @@ def _known(facts: Facts) -> Claims:
     return facts.claims
 
 
-def error_of(verdict: Verdict) -> PerdureError:
+def elsewhere(session: str) -> Denied:
+    """What is said when a token is shown for anything but its session, the same whether that is there or not."""
+    told = f"this token opens session {session} and nothing else; ask with a key"
+    return Denied(told, reason=Failure.ELSEWHERE.word, session=session)
+
+
+def error_of(verdict: Verdict, claims: Claims | None = None) -> PerdureError:
     """What a refused caller is told: enough to go on, nothing about anybody else."""
     match verdict.failure:
+        case Failure.SIGNATURE:
+            return Unauthenticated(
+                "this is neither a key (those begin with pdk_) nor a token of this server; "
+                "look whether it was copied whole, or ask for a new one"
+            )
+        case Failure.ELSEWHERE if claims is not None:
+            return elsewhere(claims.session)
         case Failure.EXPIRED:
             return TokenExpired("the token's time is over; refresh it, or sign in again")
         case Failure.REVOKED | Failure.REUSED:
@@ -295,6 +314,7 @@ def grant(actor: Actor, session: str, owner: str, *, ttl: int, address: str | No
         owner=owner,
         principal=actor.principal,
         name=actor.name,
+        credential=actor.credential,
         kind=actor.kind,
         roles=tuple(sorted(actor.roles, key=lambda role: role.value)),
         scopes=actor.scopes,

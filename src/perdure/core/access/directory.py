@@ -62,6 +62,29 @@ def identify(book: Book, spelled: object, at: int) -> Actor:
     return actor_of(principal, key)
 
 
+def holder_of(book: Book, id: str, at: int) -> Actor | None:
+    """Who holds the key of this id, as they stand now; None when it counts no more."""
+    key = book.keys.get(id)
+    principal = None if key is None else book.principals.get(key.principal)
+    return actor_of(principal, key) if key and principal and _counts(key, principal, at) else None
+
+
+def fault_of(book: Book, spelled: object, at: int) -> tuple[Key, str] | None:
+    """Which key of ours a refused one claims to be, and what was wrong, in one word for the audit log; None when it is
+    no key of anybody's.
+    """
+    handle = handles.parsed(spelled)
+    key = None if handle is None else book.keys.get(handle.id)
+    if handle is None or key is None:
+        return None
+    if not hmac.compare_digest(handles.hashed(handle.secret), key.hash):
+        return key, "wrong_secret"
+    if key.revoked_at is not None:
+        return key, "revoked_key"
+    expired = key.expires_at is not None and key.expires_at <= at
+    return key, "expired_key" if expired else "disabled_principal"
+
+
 def _counts(key: Key, principal: Principal, at: int) -> bool:
     expired = key.expires_at is not None and key.expires_at <= at
     return key.revoked_at is None and not expired and principal.status is Status.ACTIVE

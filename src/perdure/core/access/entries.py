@@ -21,6 +21,8 @@ _CODE: Final = re.compile(rf"[A-Za-z0-9_.:*/@-]{{0,{MAX_CODE}}}")
 _ADDRESS: Final = re.compile(r"[0-9A-Za-z.:%_/\[\]-]{0,128}")
 _SHOWN_DIGITS: Final = 24
 Outcome = Literal["allowed", "denied", "flagged"]
+STRANGERS: Final = "_strangers"
+"""In whose audit log stands what nobody known asked for."""
 OUTCOMES: Final[tuple[Outcome, ...]] = ("allowed", "denied", "flagged")
 
 

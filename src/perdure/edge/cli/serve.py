@@ -4,12 +4,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from perdure.core.errors import Refused
 from perdure.edge.cli.opening import noting
 from perdure.edge.cli.options import json_option
 
 if TYPE_CHECKING:
+    from perdure.compose.tenants import Tenants
     from perdure.edge.http.welcome import Welcome
 
 
@@ -53,50 +55,65 @@ def serve(as_json: bool, config: str | None, announce: str | None, show_config: 
         import uvicorn  # noqa: F401 - asked for before anything is opened
     except ImportError:
         raise Refused("the server needs its extra; install perdure[server]") from None
-    found.must_be_safe()
     from perdure.edge.http.building import opened
-    from perdure.edge.http.logs import to_stderr
+    from perdure.edge.http.logs import journalled, to_stderr
     from perdure.edge.http.serving import announce as write
+    from perdure.edge.http.serving import first_key
     from perdure.edge.http.serving import serve as run
 
     to_stderr(found.log_format, found.log_level)
+    kept = journalled(sys.stdout)  # a journal is read by more people than a terminal, and for longer
+
+    def store() -> "Tenants":
+        with noting():
+            return opened(found)
 
     def told(welcome: "Welcome") -> None:
         if announce is not None:
             write(announce, welcome)
-        _greet(welcome, as_json)
+        shown = welcome.bare if kept else welcome
+        if as_json:
+            _print(msgspec.json.encode(shown).decode())
+        else:
+            _print(_greeting(shown, first_key(found) if kept and found.on_loopback else None))
 
-    with noting():
-        store = opened(found)
-    run(found, store, told)
+    def stopped() -> None:
+        if not as_json:
+            _print("stopped")
+
+    run(found, store, told, stopped, keys=announce is not None or not kept)
 
 
 def _show(rows: list[tuple[str, str, str]], as_json: bool) -> None:
     if as_json:
-        import msgspec
-
-        click.echo(
-            msgspec.json.encode([dict(zip(("name", "value", "source"), row, strict=True)) for row in rows]).decode()
-        )
+        named = [dict(zip(("name", "value", "source"), row, strict=True)) for row in rows]
+        click.echo(msgspec.json.encode(named).decode())
         return
     width = max(len(name) for name, _, _ in rows)
     for name, value, source in rows:
         click.echo(f"{name:<{width}}  {value}  ({source})")
 
 
-def _greet(welcome: "Welcome", as_json: bool) -> None:
-    if as_json:
-        import msgspec
+def _greeting(welcome: "Welcome", first_key: str | None) -> str:
+    lines = [f"perdure serves at {welcome.url}"]
+    if welcome.link is not None:
+        lines += [
+            f"\n  sign in:  {welcome.link}\n",
+            "  or from a shell, with a key that lasts for twelve hours:\n",
+            f"  export PERDURE_URL={welcome.url}",
+            f"  export PERDURE_KEY={welcome.key}",
+            '  curl $PERDURE_URL/v1/sessions -H "Authorization: Bearer $PERDURE_KEY" \\',
+            """    -H 'Content-Type: application/json' -d '{"title": "Lisbon trip"}'""",
+        ]
+        if welcome.url.startswith("https:"):
+            lines.append(
+                '\n  (with a CA of your own, curl also wants --cacert ca.pem, and perdure.connect ca="ca.pem")'
+            )
+    if first_key is not None:
+        lines.append(f"make a key with: {first_key}")
+    return "\n".join([*lines, "\nstop it with Ctrl-C"] if first_key is None else lines)
 
-        click.echo(msgspec.json.encode(welcome).decode())
-    else:
-        click.echo(f"perdure serves at {welcome.url}")
-        if welcome.link is not None:
-            click.echo(f"\n  sign in:  {welcome.link}\n")
-            click.echo("  or from a shell, with a key that lasts for twelve hours:\n")
-            click.echo(f"  export PERDURE_URL={welcome.url}")
-            click.echo(f"  export PERDURE_KEY={welcome.key}")
-            example = '\'{"title": "Lisbon trip"}\''
-            click.echo(f'  curl $PERDURE_URL/v1/sessions -H "Authorization: Bearer $PERDURE_KEY" --json {example}')
-        click.echo("\nstop it with Ctrl-C")
+
+def _print(text: str) -> None:
+    click.echo(text)
     sys.stdout.flush()

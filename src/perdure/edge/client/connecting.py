@@ -31,7 +31,7 @@ async def _connected(
 ) -> RemotePerdure:
     place, patience = place_of(url), seconds_of(seconds, "timeout", CENTURY)
     if type(key) is not str or not key or not (key.isascii() and key.isprintable()) or " " in key:
-        raise Invalid("a key is the text that `perdure keys` or the server printed; give it whole")
+        raise Invalid("a key is the text that `perdure principals key` or the server printed; give it whole")
     if type(retries) is not int or retries < 0:
         raise Invalid(f"retries is a number from 0 on, not {shown(retries)}")
     chosen = ambient or RealAmbient()

@@ -3,11 +3,34 @@
 from collections.abc import Iterator
 from functools import cache
 from http import HTTPStatus as S
-from typing import Any
+from ssl import SSLCertVerificationError, SSLError
+from typing import Any, Final
 
 from perdure.core import errors
 from perdure.core.errors import CallerError, ConflictError, Invalid, PerdureError, TooDeep, Unreachable, WorldError
 from perdure.edge.http.wire import EXACTLY, loose
+
+ANOTHER_NAME: Final = (62, 64)
+"""What OpenSSL says when a certificate is genuine and names another host or address."""
+
+
+def disagreement(trouble: BaseException | None) -> str | None:
+    """What to do when the two sides do not agree on TLS, which no waiting will change; None for any other trouble."""
+    if isinstance(trouble, SSLCertVerificationError):
+        if trouble.verify_code in ANOTHER_NAME:
+            return "its certificate is for another name; write the address by a name that the certificate has"
+        return (
+            "nothing vouches here for its certificate; give the file of the authority that signed it as ca=… (`ca.pem` "
+            "if `perdure keys ca` made it)"
+        )
+    reason = (trouble.reason or "") if isinstance(trouble, SSLError) else ""
+    if "CERTIFICATE_REQUIRED" in reason:
+        return "it lets in only those who show a certificate; give yours as certificate=(certificate, key)"
+    if "UNKNOWN_CA" in reason or "BAD_CERTIFICATE" in reason:
+        return "it does not take the certificate that was shown; give one of the authority it trusts as certificate=…"
+    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
+        return "what answers there does not speak TLS; write http://… if that is as it should be"
+    return None
 
 
 def failure_of(status: int, body: bytes, url: str) -> PerdureError:

@@ -43,18 +43,23 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def place_of(url: Any) -> Place:
     """The server an address leads to, or `Invalid`."""
     if type(url) is not str:
-        raise Invalid(f"a server's address is a text like https://host:8787, not {shown(url)}")
+        raise Invalid(f"a server's address is a text like https://host:7464, not {shown(url)}")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as wrong:
-        raise Invalid(f"{shown(url)} is not an address: {wrong}; write https://host:8787") from None
+        raise Invalid(f"{shown(url)} is not an address: {wrong}; write https://host:7464") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Invalid(f"{shown(url)} is not the address of a server; write https://host:8787, or open a store by path")
+        raise Invalid(
+            f"{shown(url)} is not the address of a server; write https://host:7464, or http://127.0.0.1:7464 for one "
+            "on this machine; a store of one's own is opened with perdure.open"
+        )
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise Invalid("a server's address has neither a user nor a query; the key is given beside it")
-    secure = parts.scheme == "https"
-    return Place(secure=secure, host=parts.hostname, port=port or (443 if secure else 80), base=parts.path.rstrip("/"))
+    secure, base = parts.scheme == "https", parts.path.rstrip("/")
+    if base.endswith("/v1"):
+        raise Invalid(f"leave /v1 out of {shown(url)}; the address of the server alone is enough")
+    return Place(secure=secure, host=parts.hostname, port=port or (443 if secure else 80), base=base)
 
 
 def context_of(place: Place, ca: Any, certificate: "Certificate | None") -> ssl.SSLContext | None:

@@ -18,7 +18,7 @@ from perdure.core.session import codec
 from perdure.core.session.values import Limits
 from perdure.edge.client.asking import Reply, Request, key_of, target
 from perdure.edge.client.crew import Crew
-from perdure.edge.client.failures import failure_of
+from perdure.edge.client.failures import disagreement, failure_of
 from perdure.edge.client.names import Names
 from perdure.edge.client.pool import Place, Pool
 from perdure.edge.http.wire import EXACT
@@ -130,10 +130,12 @@ class Transport:
         try:
             reply = await self._crew.aside(partial(self._exchange, request))
         except _Unsent as trouble:
-            return self.unreachable(trouble.__cause__, "nothing was sent"), None, True
+            hopeless = disagreement(trouble.__cause__) is not None
+            return self.unreachable(trouble.__cause__, "nothing was sent"), None, not hopeless
         except _Lost as trouble:
             known = "nothing was changed by asking" if request.repeatable else "look whether it was done before"
-            return self.unreachable(trouble.__cause__, known), None, request.repeatable
+            hopeless = disagreement(trouble.__cause__) is not None
+            return self.unreachable(trouble.__cause__, known), None, request.repeatable and not hopeless
         if reply.status < S.MULTIPLE_CHOICES:
             return reply, None, False
         failed = failure_of(reply.status, reply.body, self.place.url)
@@ -153,6 +155,9 @@ class Transport:
     def unreachable(self, trouble: BaseException | None, known: str) -> Unreachable:
         """That the server cannot be had, and why."""
         why = str(trouble) or type(trouble).__name__
+        advice = disagreement(trouble)
+        if advice is not None:
+            return Unreachable(f"{self.place.url} cannot be spoken with: {advice} ({why})", url=self.place.url, why=why)
         told = f"{self.place.url} does not answer: {why}; {known}. Look whether it runs and the address is right"
         return Unreachable(told, url=self.place.url, why=why)
 

@@ -140,8 +140,12 @@ class Application:
             return await self._called(ask)
         entrance = self.node.entrance
         token = await entrance.admitted(ask, ask.params.get("session_id"))
-        with acting(ask.actor.name):
-            answer = await self._called(ask)
+        try:
+            with acting(ask.actor.name):
+                answer = await self._called(ask)
+        except PerdureError as error:
+            entrance.turned_away(ask, error)
+            raise
         if endpoint.sensitive or ask.decision.reason is Reason.OVERRIDE:
             await entrance.noted(ask, reason=str(ask.decision.reason))
         if token is not None and token.verdict.rotate:

@@ -7,17 +7,19 @@ only to those who may see it.
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from perdure.compose.entry import Entry
 from perdure.core.access.book import Book
-from perdure.core.access.claims import Claims
+from perdure.core.access.claims import Claims, elsewhere
 from perdure.core.access.claims import Request as Seen
 from perdure.core.access.decide import decide
-from perdure.core.access.directory import identify
-from perdure.core.access.entries import AuditEntry, Outcome
+from perdure.core.access.directory import fault_of, identify
+from perdure.core.access.entries import STRANGERS, AuditEntry, Outcome
 from perdure.core.access.roles import Actor, Context, Decision, Reason, Resource, Role
 from perdure.core.access.rules import OPEN as NO_RULES
 from perdure.core.access.signins import Limits
-from perdure.core.errors import Denied, NotFound, RateLimited, Unauthenticated
+from perdure.core.errors import Denied, NotFound, NotOwner, PerdureError, RateLimited, Unauthenticated
 from perdure.edge.http.asgi import Request
 from perdure.edge.http.asking import Ask, allowed, missing
 from perdure.edge.http.pacing import Pace
@@ -35,18 +37,24 @@ if TYPE_CHECKING:
 KEY: Final = "pdk_"
 HOLDERS: Final = 10_000
 """Of how many keys it is remembered who holds them."""
-STRANGERS: Final = "_strangers"
-"""In whose audit log stands what nobody known asked for."""
 COOKIE: Final = "__Host-perdure"
 PLAIN_COOKIE: Final = "perdure"
 """The same without TLS, which browsers take for the other name only over it."""
 SECOND: Final = 1_000_000
 LET_IN: Final = Decision(True, Reason.ROLE)
-REFUSALS: Final = (Unauthenticated, Denied, RateLimited)
+REFUSALS: Final = (Unauthenticated, Denied, RateLimited, NotOwner)
 ANY: Final = ""
 """What stands for the session where none is meant: of what belongs to nobody else, the asker is the owner."""
 OVERRIDE: Final = "perdure-override"
 """The header in which an admin who breaks the glass says why."""
+
+
+class _Told(Exception):
+    """A refusal that the audit log was told of already."""
+
+    def __init__(self, refusal: PerdureError) -> None:
+        super().__init__("told")
+        self.refusal = refusal
 
 
 class Entrance:
@@ -75,16 +83,16 @@ class Entrance:
         endpoint = ask.endpoint
         try:
             book = await self.tenants.directory.book()
-            ask.actor, token = await self.known(ask.request, endpoint, target, book)
+            ask.actor, token = await self.known(ask, target, book)
             ask.policy = book.policies.get(ask.actor.tenant, NO_RULES)
             if token is None:
                 self._held(self.pace.principal(ask.actor.principal))
             ask.decision = await self.decided(ask) if endpoint.action is not None else LET_IN
             flagged = token is None and endpoint.scoped and self.watched(ask.actor, endpoint, ask.request, ask.id)
+        except _Told as told:
+            raise told.refusal from None
         except (*REFUSALS, NotFound) as refusal:
-            if isinstance(refusal, REFUSALS) or refusal.__cause__ is not None:
-                self.refused(ask, refusal.__cause__ or refusal)
-                refusal.__cause__ = None
+            self.turned_away(ask, refusal)
             raise
         if flagged:
             self.flagged(ask)
@@ -92,13 +100,11 @@ class Entrance:
 
     # ── who ──
 
-    async def known(
-        self, request: Request, endpoint: Endpoint, target: str | None, book: Book
-    ) -> tuple[Actor, "Validated | None"]:
+    async def known(self, ask: Ask, target: str | None, book: Book) -> tuple[Actor, "Validated | None"]:
         """Who asks, by the directory as it stands, and what is known of their session token if they have one; else
         `Unauthenticated`.
         """
-        credential = credential_of(request)
+        credential = credential_of(ask.request)
         try:
             if credential is None:
                 raise Unauthenticated("who asks? send a key as `Authorization: Bearer …`, or sign in")
@@ -106,17 +112,19 @@ class Entrance:
                 return self._holder(book, credential), None
             if credential.startswith(COOKIE):
                 return await self.entry.signin.validate(credential.removeprefix(COOKIE)), None
-            return await self._by_token(request, endpoint, target, credential)
-        except Unauthenticated:
-            self._slow_down(request)
+            return await self._by_token(ask, target, credential)
+        except (Unauthenticated, _Told) as refusal:
+            if isinstance(refusal, Unauthenticated) or isinstance(refusal.refusal, Unauthenticated):
+                self._slow_down(ask.request)
             raise
 
-    async def _by_token(
-        self, request: Request, endpoint: Endpoint, target: str | None, token: str
-    ) -> "tuple[Actor, Validated | None]":
+    async def _by_token(self, ask: Ask, target: str | None, token: str) -> "tuple[Actor, Validated | None]":
         if self.entry.outside is not None and self.entry.outside.issued(token):
             return await self.entry.outside.identify(token), None
-        found = await self.entry.tokens.validate(token, seen_by(request, endpoint, target))
+        try:
+            found = await self.entry.tokens.validate(token, seen_by(ask.request, ask.endpoint, target))
+        except REFUSALS as refusal:
+            raise _Told(refusal) from None
         return found.actor, found
 
     def _holder(self, book: Book, key: str) -> Actor:
@@ -174,13 +182,15 @@ class Entrance:
         )
         if not ask.endpoint.scoped:
             resource = Resource(tenant=actor.tenant, session=ANY, owner=actor.name)
+            if actor.session is not None:
+                raise elsewhere(actor.session)
             return allowed(decide(actor, action, resource, context, policy), action)
         # Rules may ask for what changes, such as tags: then what this node remembers is not enough.
         state = await state_of(ask, ask.id, fresh=bool(policy.rules))
         resource = Resource(tenant=actor.tenant, session=ask.id, exists=False) if state is None else resource_of(state)
         decision = allowed(decide(actor, action, resource, context, policy), action)
         if state is None:
-            raise missing()
+            raise missing(Reason.MISSING)
         return decision
 
     # ── what is written down ──
@@ -204,9 +214,24 @@ class Entrance:
             ),
         )
 
+    def turned_away(self, ask: Ask, error: PerdureError) -> None:
+        """Have an error noted if it is a refusal, also one that looks as what is missing; what merely is, is none."""
+        concealed = error.__cause__ if isinstance(error.__cause__, Denied) else None
+        if concealed is not None or isinstance(error, REFUSALS):
+            self.refused(ask, concealed or error)
+        if concealed is not None:
+            error.__cause__ = None
+
     def refused(self, ask: Ask, error: Any) -> None:
-        """Have a refusal noted in the audit log, soon."""
+        """Have a refusal noted in the audit log, soon: in that of the tenant whose key was shown, if it is known."""
         entry = self._entry(ask, "denied", error.fields.get("reason") or error.code)
+        shown = credential_of(ask.request) or ""
+        if entry.actor is None and self._book is not None and shown.startswith(KEY):
+            found = fault_of(self._book, shown, entry.at)
+            if found is not None:
+                key, why = found
+                told = why if isinstance(error, Unauthenticated) else entry.reason
+                entry = replace(entry, tenant=key.tenant, actor=key.principal, credential=key.id, reason=told)
         self.tenants.auditing.later(entry.tenant, entry)
 
     async def noted(self, ask: Ask, outcome: Outcome = "allowed", reason: str = "") -> None:

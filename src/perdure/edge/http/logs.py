@@ -1,8 +1,10 @@
 """The server's log: one line an event, without content, names or secrets. As JSON, or as text for people."""
 
 import logging
+import os
 import sys
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, TextIO
 
 import msgspec
 
@@ -58,3 +60,15 @@ def to_stderr(form: str, level: str) -> None:
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(level.upper() if name == "perdure" else "CRITICAL")  # what fails there, we say ourselves
+
+
+def journalled(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether what is written to a stream ends up in systemd's journal. Children of a service inherit the variable that
+    says so, terminals among them; it counts only if it means this very stream.
+    """
+    told = environ.get("JOURNAL_STREAM", "")
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return told == f"{found.st_dev}:{found.st_ino}"

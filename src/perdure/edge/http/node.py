@@ -52,6 +52,10 @@ class Door(Protocol):
         """Take note of a request: whether it is unlike those before it."""
         ...
 
+    def turned_away(self, ask: Any, error: Any) -> None:
+        """Have an error noted in the audit log if it is a refusal."""
+        ...
+
     def refused(self, ask: Any, error: Any) -> None:
         """Have a refusal noted in the audit log, soon."""
         ...

@@ -2,8 +2,10 @@
 
 from typing import Any, Final
 
+import msgspec
+
 from perdure.core.access.decide import decide
-from perdure.core.access.fields import first_touch, touched, within
+from perdure.core.access.fields import touched, within
 from perdure.core.access.roles import Action, Actor, Context, Reason, Resource, Role, Thing, Verb
 from perdure.core.errors import Denied, NotFound
 from perdure.core.session.changes import changes
@@ -15,6 +17,7 @@ from perdure.edge.session import AsyncSession
 from perdure.ports.store import Row
 
 READ_STATE: Final = Action(Verb.READ, Thing.STATE)
+WRITE_STATE: Final = Action(Verb.WRITE, Thing.STATE)
 READ_SESSION: Final = Action(Verb.READ, Thing.SESSION)
 READ_TURNS: Final = Action(Verb.READ, Thing.TURNS)
 
@@ -91,11 +94,24 @@ def must_see_all(ask: Ask) -> None:
         raise Denied("some fields are hidden from you, so this cannot be had whole", reason="field")
 
 
-def must_write(ask: Ask, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """`Denied` when a change of vars touches a field that whoever asks may not write."""
-    barred = ask.policy.barred(ask.actor.roles)
-    if barred and (field := first_touch(touched(changes(diff(before, after))), barred)) is not None:
-        raise Denied(f"{field} is not yours to write, by a policy; leave it as it is", reason="field", field=field)
+async def must_write(ask: Ask, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """`Denied` when whoever asks may not change vars so: not at all here, or not a field that it touches."""
+    if ask.endpoint.action != WRITE_STATE or ask.policy.fields:
+        await must(ask, Thing.STATE, touched(changes(diff(before, after))))
+
+
+async def must(ask: Ask, thing: Thing, fields: tuple[str, ...] = ()) -> None:
+    """`Denied` when whoever asks may not write a part of the session that their request touches besides its own."""
+    state = await state_of(ask, ask.id)
+    if state is None:
+        raise missing()
+    context = msgspec.structs.replace(_context(ask), fields=fields)
+    action = Action(Verb.WRITE, thing)
+    decision = decide(ask.actor, action, resource_of(state), context, ask.policy)
+    if decision.reason is Reason.FIELD:
+        told = f"{decision.by} is not yours to write, by a policy; leave it as it is"
+        raise Denied(told, reason="field", field=decision.by)
+    allowed(decision, action)
 
 
 async def other(ask: Ask, spelled: str, action: Action = READ_STATE) -> AsyncSession:

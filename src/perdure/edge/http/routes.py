@@ -121,10 +121,10 @@ class Router:
         node, filled = self._root, []
         for piece in pieces:
             known = node.named.get(piece)
-            if known is None:
+            if known is None and piece:
                 known = node.any
                 filled.append(piece)
-            if known is None or not piece:
+            if known is None:
                 return None, filled, ()
             node = known
         found = node.calls.get(method)

@@ -8,6 +8,7 @@ import asyncio
 import gc
 import logging
 import os
+import shlex
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +20,7 @@ from perdure.compose.tenants import Tenants
 from perdure.core.errors import Invalid, PerdureError, Refused, WorldError
 from perdure.edge.http.asgi import Receive, Scope, Send
 from perdure.edge.http.building import build
+from perdure.edge.http.configuring import masked
 from perdure.edge.http.node import Node
 from perdure.edge.http.settings import Settings
 from perdure.edge.http.welcome import Welcome, welcome
@@ -34,14 +36,21 @@ COLLECTING: Final = (20_000, 10, 20)
 Told = Callable[[Welcome], None]
 
 
-def serve(settings: Settings, store: Tenants, told: Told) -> None:
-    """Serve an open store until told to stop; `told` hears where to click once the server is ready."""
+def serve(
+    settings: Settings, opened: Callable[[], Tenants], told: Told, stopped: Callable[[], None], *, keys: bool = True
+) -> None:
+    """Serve a store until told to stop; it is opened once nothing else is known to stand in the way.
+
+    `told` hears where to click once the server is ready, `stopped` that the store is closed. Without `keys` nobody is
+    made a key or a link, whatever the address.
+    """
     import uvicorn
 
+    must_be_startable(settings)
     sock = listening(settings)
-    life = Life(sock, settings, told)
+    life = Life(sock, settings, told, stopped, keys=keys)
     try:
-        application = build(settings, store, life)
+        application = build(settings, opened(), life)
 
         class Server(uvicorn.Server):
             """uvicorn's server, which lets our streams end before it waits for them."""
@@ -103,10 +112,14 @@ def listening(settings: Settings) -> socket.socket:
 class Life:
     """A server's life, as ASGI tells it."""
 
-    def __init__(self, sock: socket.socket, settings: Settings, told: Told) -> None:
+    def __init__(
+        self, sock: socket.socket, settings: Settings, told: Told, stopped: Callable[[], None], *, keys: bool
+    ) -> None:
         self._sock = sock
         self._settings = settings
         self._told = told
+        self._stopped = stopped
+        self._keys = keys
         self._node: Node | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.failed: BaseException | None = None
@@ -128,13 +141,15 @@ class Life:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._end()
+        log.info("stopped")
+        self._stopped()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _begin(self) -> None:
         node = self._known()
         await node.begin()
         await must_know_somebody(node)
-        found = await welcome(node, self._sock.getsockname()[1])
+        found = await welcome(node, self._sock.getsockname()[1], keys=self._keys)
         self._tasks = [
             asyncio.create_task(node.hub.run(), name="perdure-hub"),
             asyncio.create_task(self._sweep(node), name="perdure-sweeper"),
@@ -142,6 +157,7 @@ class Life:
             asyncio.create_task(self._post(node), name="perdure-webhooks"),
         ]
         _settle_memory()
+        log.info("ready", extra={"url": found.url, "store": "sqlite" if is_file(self._settings) else "postgresql"})
         self._told(found)
 
     async def _sweep(self, node: Node) -> None:
@@ -174,6 +190,7 @@ class Life:
         node = self._node
         if node is not None and not node.leaving:
             node.leaving = True
+            log.info("leaving")
             await node.hub.leave()
 
     async def _end(self) -> None:
@@ -201,17 +218,42 @@ def _settle_memory() -> None:
     gc.set_threshold(*COLLECTING)
 
 
+def must_be_startable(settings: Settings) -> None:
+    """`Refused` or `Invalid` for what can be known to go wrong before a store is opened, or even made."""
+    settings.must_be_safe()
+    if settings.tls_cert is not None:
+        server_context(settings)
+    if not settings.on_loopback and not settings.issuers and is_file(settings) and not os.path.exists(settings.store):
+        raise _nobody(settings, "--create ")
+
+
 async def must_know_somebody(node: Node) -> None:
     """`Refused` when others could reach the server and nobody could come in, which is no use to anyone."""
     settings = node.settings
-    book = await node.tenants.directory.book()
-    if settings.on_loopback or settings.issuers or any(key.revoked_at is None for key in book.keys.values()):
+    if settings.on_loopback or settings.issuers:
         return
+    book = await node.tenants.directory.book()
+    if not any(key.revoked_at is None for key in book.keys.values()):
+        raise _nobody(settings)
+
+
+def is_file(settings: Settings) -> bool:
+    """Whether the store is a file of this machine."""
+    return "://" not in settings.store
+
+
+def first_key(settings: Settings, more: str = "") -> str:
+    """The command that makes somebody who may do everything, and a key for them."""
+    store = shlex.quote(masked(settings.store))
+    return f"perdure principals add NAME --role admin --role owner --key {more}--store {store}"
+
+
+def _nobody(settings: Settings, more: str = "") -> Refused:
     told = (
-        f"{settings.host} can be reached by others, and nobody has a key yet: make one with `perdure principals add`, "
-        "or name an issuer of tokens in the configuration"
+        f"{settings.host} can be reached by others, and nobody has a key yet: make one with "
+        f"`{first_key(settings, more)}`, or name an issuer of tokens in the configuration"
     )
-    raise Refused(told, host=settings.host)
+    return Refused(told, host=settings.host)
 
 
 def announce(path: str, found: Welcome) -> None:

@@ -26,17 +26,22 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     link: str | None = None
     key: str | None = None
 
+    @property
+    def bare(self) -> "Welcome":
+        """The same without what lets anybody in."""
+        return Welcome(url=self.url)
+
     def __repr__(self) -> str:
         return f"Welcome({self.url})"
 
 
-async def welcome(node: Node, port: int) -> Welcome:
-    """Where the server is; on loopback with a link and a key that lasts for half a day."""
+async def welcome(node: Node, port: int, *, keys: bool = True) -> Welcome:
+    """Where the server is; on loopback, and unless there are to be no `keys`, with a link and a key for half a day."""
     settings = node.settings
     scheme = "https" if settings.tls_cert is not None else "http"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{scheme}://{host}:{port}"
-    if not settings.on_loopback:
+    if not (settings.on_loopback and keys):
         return Welcome(url=url)
     directory = node.tenants.directory
     try:

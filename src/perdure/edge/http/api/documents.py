@@ -90,7 +90,7 @@ async def replace_state(ask: Ask) -> Answer:
     """Make this the application's own state."""
     body: VarsBody = await ask.body()
     state = await ask.session.state()
-    must_write(ask, state.vars.document, body.vars)
+    await must_write(ask, state.vars.document, body.vars)
     command = do.SetVars(document=body.vars, schema=body.schema, schema_version=body.schema_version)
     return await _set(ask, command, ask.seen)
 
@@ -119,7 +119,7 @@ async def patch_state(ask: Ask) -> Answer:
         document = patched(before, change) if media == PATCH else merged(before, change)
         if type(document) is not dict:
             raise Invalid("vars are an object; this patch would make them something else")
-        must_write(ask, before, document)
+        await must_write(ask, before, document)
         try:
             return await _set(ask, do.SetVars(document=document), ask.seen or state.version)
         except VersionConflict:

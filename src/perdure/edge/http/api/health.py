@@ -2,21 +2,36 @@
 
 from functools import cache
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 
 from perdure.core import errors
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
+from perdure.edge.http.pages import in_browser, page
 from perdure.edge.http.routes import Router, Table
 
 table = Table()
+_BELOW: Final = (
+    ("/openapi.json", "everything there is to ask"),
+    ("/healthz", "whether it lives"),
+    ("/readyz", "whether it takes work"),
+)
 
 
 class Health(msgspec.Struct):
     """`ok`, or what is wrong."""
 
     status: str
+
+
+class About(msgspec.Struct, kw_only=True):
+    """What answers here, and where it says more."""
+
+    name: str
+    interface: str
+    health: str
 
 
 class Me(msgspec.Struct, kw_only=True):
@@ -37,6 +52,19 @@ class Position(msgspec.Struct):
 
     position: int
     now: int
+
+
+@table.add("GET", "/", None, answer=About)
+async def about(ask: Ask) -> Answer:
+    """What this is and where to go on; a page for browsers."""
+    if in_browser(ask.request):
+        text = (
+            "This is a perdure server: durable sessions for AI agents, over HTTP. Whoever asks shows a key, as "
+            "`Authorization: Bearer …`, or signs in by the link that the server printed when it started."
+        )
+        return page(HTTPStatus.OK, "perdure", text, _BELOW, ask.headers)
+    ask.headers.append((b"vary", b"accept"))
+    return ask.answer(About(name="perdure", interface="/openapi.json", health="/healthz"))
 
 
 @table.add("GET", "/healthz", None, answer=Health)

@@ -14,9 +14,10 @@ from perdure.core.session.conversation import Item
 from perdure.core.session.decide import drafts_of
 from perdure.core.session.event import Draft
 from perdure.core.session.kinds import from_document
+from perdure.core.session.scratchpad import ScratchpadWritten
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.reaching import must_see, must_write, other
+from perdure.edge.http.reaching import must, must_see, must_write, other
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import Events, Turns, event_view, turn_view
 from perdure.services.sessions import Outcome
@@ -149,6 +150,8 @@ async def append_events(ask: Ask) -> Answer:
     """Append events, all or none; acknowledged once the disk has them."""
     body: AppendBody = await ask.body()
     items = drafts_of(drafts(body.events))
+    if any(event.kind == ScratchpadWritten.kind for event in body.events):
+        await must(ask, Thing.SCRATCHPAD, ("scratchpad",))
     if body.arrange:
         outcome = await _arranged(ask, body, items)
     else:
@@ -166,10 +169,13 @@ async def append_events(ask: Ask) -> Answer:
 
 
 async def _arranged(ask: Ask, body: AppendBody, items: tuple[Draft, ...]) -> Outcome:
-    """Write what was said elsewhere, and the fields of vars that change with it, if whoever asks may change those."""
+    """Write what was said elsewhere, and what else of the session changes with it, if whoever asks may change that."""
+    if body.title is not None or body.metadata is not None:
+        named = {"title": body.title, "metadata": body.metadata}
+        await must(ask, Thing.SESSION, tuple(name for name, value in named.items() if value is not None))
     if body.vars:
         document = (await ask.session.state()).vars.document
-        must_write(ask, document, {**document, **body.vars})
+        await must_write(ask, document, {**document, **body.vars})
     others = [(await other(ask, name, WRITE_STATE), vars) for name, vars in (body.others or {}).items()]
     command = do.Record(
         drafts=items,

@@ -1,6 +1,5 @@
 """Signing in on this machine: the link that the server printed, a cookie for the browser, signing out."""
 
-from html import escape
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -11,11 +10,19 @@ from perdure.core import errors
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.entrance import COOKIE, PLAIN_COOKIE
+from perdure.edge.http.pages import in_browser, page
 from perdure.edge.http.routes import Table
 
 table = Table()
-HTML: Final = b"text/html; charset=utf-8"
-POLICY: Final = b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'self'"
+_NEXT: Final = (
+    ("/v1/whoami", "who you are here"),
+    ("/v1/sessions", "your sessions"),
+    ("/openapi.json", "everything there is to ask"),
+)
+_USED: Final = (
+    "This link does not count any more: each works once, and for a few minutes. If it was you who used it, you are "
+    "signed in already. For a new one, start the server again; or use a key, which `perdure principals key` makes."
+)
 
 
 class CodeQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -28,10 +35,16 @@ class CodeQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 async def sign_in(ask: Ask) -> Answer:
     """Sign in by the link that the server printed; it works once."""
     query: CodeQuery = ask.query()
-    signed = await ask.node.entry.signin.enter(query.code)
-    page = _page("Signed in", f"You are signed in as {escape(signed.actor.name)}. You can close this page.")
-    headers = [*ask.headers, (b"set-cookie", _cookie(ask, signed.cookie, signed.max_age)), *_PAGE]
-    return Answer(HTTPStatus.OK, page, HTML, headers, policy=POLICY)
+    try:
+        signed = await ask.node.entry.signin.enter(query.code)
+    except errors.Unauthenticated:
+        if not in_browser(ask.request):
+            raise
+        ask.headers.append((b"www-authenticate", b'Bearer realm="perdure"'))
+        return page(HTTPStatus.UNAUTHORIZED, "perdure: not signed in", _USED, headers=ask.headers)
+    text = f"You are signed in as {signed.actor.name}: in this browser the interface answers without a key. Try:"
+    headers = [*ask.headers, (b"set-cookie", _cookie(ask, signed.cookie, signed.max_age))]
+    return page(HTTPStatus.OK, "perdure: signed in", text, _NEXT, headers)
 
 
 @table.add("POST", "/signout", None, known=True, status=HTTPStatus.NO_CONTENT)
@@ -41,20 +54,9 @@ async def sign_out(ask: Ask) -> Answer:
     return Answer(HTTPStatus.NO_CONTENT, b"", b"", [*ask.headers, (b"set-cookie", _cookie(ask, "", 0))])
 
 
-_PAGE: Final = [(b"cache-control", b"no-store")]
-
-
 def _cookie(ask: Ask, value: str, seconds: int) -> bytes:
     """Over TLS the cookie is tied to this host by its name; in the clear it is on loopback."""
     secure = ask.request.scope.get("scheme") == "https"
     name = COOKIE if secure else PLAIN_COOKIE
     told = f"{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}"
     return (told + "; Secure" if secure else told).encode()
-
-
-def _page(title: str, text: str) -> bytes:
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>perdure: {title}</title>"
-        "<style>body{font:16px/1.5 system-ui;margin:15vh auto;max-width:36em;padding:0 1em}</style>"
-        f"<h1>{title}</h1><p>{text}</p></html>"
-    ).encode()

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from perdure.core import errors
+from perdure.core.access.entries import AuditEntry
 from perdure.core.access.roles import Thing, Verb
 from perdure.core.errors import Invalid, Unauthenticated
 from perdure.edge.http.asgi import Answer
@@ -93,6 +94,17 @@ async def refresh_token(ask: Ask) -> Answer:
     """The next tokens of a family. A refresh token that is used twice ends its family."""
     body: RefreshBody = await ask.body()
     pair = await ask.node.entry.tokens.refresh(body.refresh_token, seen_by(ask.request, ask.endpoint, None))
+    tenants, claims = ask.node.tenants, pair.claims
+    entry = AuditEntry(
+        what=ask.endpoint.name,
+        at=tenants.ambient.now(),
+        tenant=claims.tenant,
+        actor=claims.principal,
+        credential=claims.family,
+        session=claims.session,
+        address=ask.request.address,
+    )
+    tenants.auditing.later(claims.tenant, entry)
     return ask.answer(_token(pair))
 
 
