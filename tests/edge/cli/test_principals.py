@@ -98,6 +98,63 @@ def test_no_command_makes_a_store(run: Run, tmp_path: Path) -> None:
 # ── audit ──
 
 
+def test_every_administration_leaves_an_entry_that_says_what_was_done_to_whom(run: Run, asked: Asked) -> None:
+    root = asked("principals", "add", "Root", "--role", "admin", "--key")
+    id, key = root["principal"]["id"], root["key"]["id"]
+    asked("principals", "add", "Other", "--role", "admin")
+    asked("principals", "change", "Root", "--role", "viewer", "--role", "admin")
+    second = asked("principals", "key", "Root")["key"]["id"]
+    asked("principals", "disable", "Root")
+    asked("principals", "enable", "Root")
+    asked("principals", "revoke", key)
+    asked("principals", "forget", "Root", "--yes")
+    entries = asked("audit", "list", "--oldest-first")["entries"]
+    other = entries[2]["thing"]
+    done = [(each["what"], each["action"], each["thing"]) for each in entries]
+    assert done == [
+        ("add_principal", "create:principals", id),
+        ("add_key", "create:keys", key),
+        ("add_principal", "create:principals", other),
+        ("change_principal", "write:principals", id),
+        ("add_key", "create:keys", second),
+        ("disable_principal", "write:principals", id),
+        ("enable_principal", "write:principals", id),
+        ("revoke_key", "delete:keys", key),
+        ("erase_person", "delete:people", id),
+    ]
+    assert {each["actor"] for each in entries} == {"operator"}
+    assert "Root" not in json.dumps(entries)
+    refused = run("principals", "disable", "Other")
+    assert refused.exit_code == exits.CALLER
+    assert len(asked("audit", "list")["entries"]) == len(entries), "what was not done is not said to be"
+
+
+def test_names_stand_beside_ids_and_are_taken_for_them(seeded: Seeded, run: Run, asked: Asked) -> None:
+    ana = asked("principals", "add", "ana", "--role", "owner", "--key")
+    house = tenants(seeded.path)
+    for actor in (ana["principal"]["id"], "prn_gone"):
+        drive(house.auditing.note("local", AuditEntry(what="asked", actor=actor, at=house.ambient.now())))
+    drive(house.close())
+    found = asked("audit", "list", "--actor", "ana")["entries"]
+    assert [(each["actor"], each["name"]) for each in found] == [(ana["principal"]["id"], "ana")]
+    assert "name" not in asked("audit", "list", "--actor", "prn_gone")["entries"][0]
+    assert len(asked("audit", "list", "--actor", "operator")["entries"]) == 2
+    for said in (run("audit", "list"), run("principals", "keys")):
+        assert ("ana" in said.stdout, ana["principal"]["id"] in said.stdout) == (True, True)
+    (held,) = asked("principals", "keys")["keys"]
+    assert (held["principal"], held["name"]) == (ana["principal"]["id"], "ana")
+
+
+def test_the_list_says_where_attempts_of_strangers_are_when_there_are_any(seeded: Seeded, run: Run) -> None:
+    assert "_strangers" not in run("audit", "list").output
+    house = tenants(seeded.path)
+    drive(house.auditing.note("_strangers", AuditEntry(what="list_sessions", outcome="denied", at=1)))
+    drive(house.close())
+    assert "--tenant _strangers" in run("audit", "list").output
+    there = run("audit", "list", "--tenant", "_strangers")
+    assert ("list_sessions" in there.stdout, "--tenant" in there.output) == (True, False)
+
+
 @pytest.fixture
 def audited(seeded: Seeded) -> str:
     async def write() -> None:

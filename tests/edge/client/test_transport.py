@@ -290,9 +290,37 @@ def test_tls_with_an_authority_and_a_certificate_of_ones_own(tmp_path: Path) -> 
         assert server.url.startswith("https://")
         with perdure.connect(server.url, server.key, ca=ca, certificate=pair) as db:
             assert db.create("secured").info().title == "secured"
-        for trust in ({"ca": ca}, {"certificate": pair}, {}):
-            with pytest.raises(Unreachable):
+        for trust, advice in (({"ca": ca}, "certificate="), ({"certificate": pair}, "ca="), ({}, "ca=")):
+            with pytest.raises(Unreachable) as told:
                 perdure.connect(server.url, server.key, retries=0, **trust)  # type: ignore[arg-type]
+            assert advice in str(told.value)
+
+
+def test_a_certificate_that_nothing_vouches_for_is_told_at_once_with_what_to_give(tmp_path: Path) -> None:
+    make(str(tmp_path), ["localhost"], RealAmbient())
+    settings = {"tls_cert": str(tmp_path / "server.pem"), "tls_key": str(tmp_path / "server.key")}
+    with served(tmp_path, **settings) as server:
+        ambient = FixedAmbient()
+        before = ambient.now()
+        with pytest.raises(Unreachable, match=r"give the file of the authority .* ca=… .*CERTIFICATE_VERIFY_FAILED"):
+            perdure.connect(server.url, server.key, ambient=ambient)
+        assert ambient.now() == before  # nothing was waited for
+        with pytest.raises(Unreachable, match="its certificate is for another name"):
+            perdure.connect(server.url, server.key, ca=tmp_path / "ca.pem")
+
+
+def test_tls_with_one_who_does_not_speak_it_is_told(server: Served) -> None:
+    with pytest.raises(Unreachable, match="does not speak TLS; write http://"):
+        perdure.connect(server.url.replace("http", "https"), "pdk_key", retries=0)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [("localhost:7464", "write https://host:7464, or http://127"), ("http://localhost:7464/v1/", "leave /v1 out")],
+)
+def test_an_address_that_is_nearly_right_is_put_right(url: str, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        perdure.connect(url, "pdk_key")
 
 
 def test_certificates_are_for_https(tmp_path: Path) -> None:

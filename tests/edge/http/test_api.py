@@ -363,3 +363,23 @@ async def test_a_field_is_written_only_by_roles_that_count_in_the_session() -> N
         refused = await bob.patch(f"/v1/sessions/{id}/state", {"salary": 2})
         assert (refused.status, refused.json["fields"]["field"]) == (403, "vars.salary")
         assert (await ana.patch(f"/v1/sessions/{id}/state", {"salary": 2})).status == 200
+
+
+async def test_an_import_takes_neither_the_servers_own_ids_nor_others_accounts() -> None:
+    import perdure
+    from perdure.core.session.ids import named
+
+    async with world() as there:
+        root = await there.principal("root", Role.ADMIN)
+        victim = await there.principal("ana", tenant="gamma")
+        rich = await victim.begun(config={"max_cost": 1_000_000})
+        media = {"content-type": "application/x-ndjson"}
+        with perdure.open(":memory:") as db:
+            notes = db.create("x", id=named("_perdure", "audit:gamma")).export()
+            drawn = db.create("y", id=rich, config={"max_cost": 5}).branch().export()
+            plain = db.create(name="kept").export()
+        for lines in (notes, drawn):
+            refused = await root.post("/v1/import", raw=b"".join(lines), headers=media)
+            assert (refused.status, refused.json["code"]) == (422, "invalid"), refused
+        assert (await root.post("/v1/import", raw=b"".join(plain), headers=media)).status == 201
+        assert (await victim.get(f"/v1/sessions/{rich}/account")).json["reserved"] == 0

@@ -1,5 +1,6 @@
 """What is refused over HTTP: in which words, what no longer counts, and in whose audit log it stands."""
 
+from pathlib import Path
 from typing import Any
 
 from perdure.core.access.entries import STRANGERS, AuditEntry
@@ -45,6 +46,20 @@ async def test_a_token_counts_no_more_when_its_key_is_revoked_and_others_go_on()
         assert await refreshed(there, renewing) == 401
         assert (await two.get(f"/v1/sessions/{session}")).status == 200
         assert await refreshed(there, remaining) == 200
+
+
+async def test_a_key_revoked_at_one_node_ends_its_tokens_at_every_other(tmp_path: Path) -> None:
+    store = str(tmp_path / "store.db")
+    async with world(store, **FREE) as one, world(store, **FREE) as two:
+        ana, root = await one.principal("ana"), await one.principal("root", Role.ADMIN)
+        session = await ana.begun()
+        holder, renewing = await token_of(ana, session)
+        there = Client(two, holder.credential)
+        assert (await there.get(f"/v1/sessions/{session}")).status == 200
+        (key,) = await one.store.directory.keys("local", "ana")
+        assert (await root.delete(f"/v1/keys/{key.id}")).status == 200
+        assert (await there.get(f"/v1/sessions/{session}")).status == 401
+        assert await refreshed(two, renewing) == 401
 
 
 async def test_a_token_counts_no_more_when_its_key_has_expired() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -42,6 +43,13 @@ def test_the_client_needs_nothing_but_itself() -> None:
     package = json.loads((CLIENT / "package.json").read_bytes())
     assert not {"dependencies", "peerDependencies", "optionalDependencies"} & set(package)
     assert package["version"] == __version__
+
+
+def test_the_client_is_built_by_the_compiler_that_checks_it() -> None:
+    package = json.loads((CLIENT / "package.json").read_bytes())
+    checked = re.findall(r"^TYPESCRIPT_VERSION := (.*)$", (CLIENT.parents[1] / "Makefile").read_text(), re.MULTILINE)
+    assert [package["devDependencies"]["typescript"]] == checked
+    assert package["scripts"]["prepare"] == package["scripts"]["build"]  # so that installing it from a clone builds it
 
 
 @pytest.fixture

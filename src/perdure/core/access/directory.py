@@ -73,11 +73,12 @@ def fault_of(book: Book, spelled: object, at: int) -> tuple[Key, str] | None:
     """Which key of ours a refused one claims to be, and what was wrong, in one word for the audit log; None when it is
     no key of anybody's.
     """
-    handle = handles.parsed(spelled)
-    key = None if handle is None else book.keys.get(handle.id)
-    if handle is None or key is None:
+    handle = handles.parsed(spelled) or handles.NOBODY
+    found, key = handles.hashed(handle.secret), book.keys.get(handle.id)
+    same = hmac.compare_digest(found, _NO_HASH if key is None else key.hash)
+    if key is None:
         return None
-    if not hmac.compare_digest(handles.hashed(handle.secret), key.hash):
+    if not same:
         return key, "wrong_secret"
     if key.revoked_at is not None:
         return key, "revoked_key"

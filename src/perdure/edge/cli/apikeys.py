@@ -7,7 +7,7 @@ import click
 from perdure.edge.cli import documents
 from perdure.edge.cli.options import json_option, store_option
 from perdure.edge.cli.sweep import duration
-from perdure.edge.cli.tenancy import served, tenant_option
+from perdure.edge.cli.tenancy import names_of, served, tenant_option, write_down
 from perdure.edge.cli.text import day_and_time, moment
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def key(
             expires_at=until(house, expires_in),
         )
         made = drive(asked)
+        write_down(house, tenant, "add_key", "create:keys", made.key.id)
     if as_json:
         documents.emit(new_key(made))
     else:
@@ -81,13 +82,13 @@ def keys(principal: str | None, store: str, tenant: str, as_json: bool) -> None:
     from perdure.waiting import drive
 
     with served(store, read_only=True) as house:
-        held = drive(house.directory.keys(tenant, principal))
+        held, names = drive(house.directory.keys(tenant, principal)), names_of(house, tenant)
     if as_json:
-        documents.emit({"keys": [key_document(each) for each in held]})
+        documents.emit({"keys": [key_document(each) | {"name": names.get(each.principal)} for each in held]})
         return
     from perdure.edge.cli import output
 
-    output.screen().print(key_table(held) if held else "no keys")
+    output.screen().print(key_table(held, names) if held else "no keys")
 
 
 @click.command()
@@ -103,6 +104,7 @@ def revoke(key_id: str, store: str, tenant: str, as_json: bool) -> None:
     whole = parsed(key_id)
     with served(store, read_only=False) as house:
         gone = drive(house.directory.revoke_key(tenant, key_id if whole is None else whole.id, by=None))
+        write_down(house, tenant, "revoke_key", "delete:keys", gone.id)
     if as_json:
         documents.emit({"key": key_document(gone)})
     else:
@@ -142,14 +144,15 @@ def key_document(held: "Key") -> dict[str, Any]:
     }
 
 
-def key_table(held: "tuple[Key, ...]") -> Any:
-    """Keys as a table."""
+def key_table(held: "tuple[Key, ...]", names: dict[str, str]) -> Any:
+    """Keys as a table, with the names of those they are for."""
     from perdure.edge.cli import output
 
-    columns = ("key", "principal", "label", "scopes", "made", "expires", "")
+    columns = ("key", "name", "principal", "label", "scopes", "made", "expires", "")
     rows = [
         (
             each.id,
+            names.get(each.principal, ""),
             each.principal,
             each.label,
             " ".join(each.scopes),
@@ -159,4 +162,4 @@ def key_table(held: "tuple[Key, ...]") -> Any:
         )
         for each in held
     ]
-    return output.table(columns, rows, flexible=("label", "scopes"))
+    return output.table(columns, rows, flexible=("name", "label", "scopes"))

@@ -1,4 +1,6 @@
-"""`perdure audit …`: who did what, shown, verified and taken along. Whoever they are, the log names them by id only."""
+"""`perdure audit …`: who did what, shown, verified and taken along. The log names people by id only; the names shown
+beside ids are those the directory has now.
+"""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +13,7 @@ import msgspec
 from perdure.edge.cli import documents, exits
 from perdure.edge.cli.lazy import LazyGroup
 from perdure.edge.cli.options import json_option, store_option, when
-from perdure.edge.cli.tenancy import served, tenant_option
+from perdure.edge.cli.tenancy import names_of, served, tenant_option
 from perdure.edge.cli.text import counted, day_and_time, moment, one_line
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ audit = LazyGroup(
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many to show.")
 @click.option("--cursor", type=int, help="Where the next page starts, as the last one said.")
 @click.option("--oldest-first", is_flag=True, help="From the beginning.")
-@click.option("--actor", metavar="ID", help="Only of this principal, by its id.")
+@click.option("--actor", metavar="NAME", help="Only of this principal, by its name or id; or of the operator.")
 @click.option("--session", metavar="ID", help="Only about this session.")
 @click.option("--what", metavar="WORD", help="Only of this occasion.")
 @click.option("--outcome", type=click.Choice(OUTCOMES), help="Only what came out so.")
@@ -48,38 +50,50 @@ def list_entries(
     store: str, tenant: str, as_json: bool, limit: int, cursor: int | None, oldest_first: bool, **wanted: Any
 ) -> None:
     """Show entries of a tenant's audit log, the newest first."""
-    from perdure.core.access.entries import Filters
+    from perdure.core.access.entries import STRANGERS, Filters
     from perdure.waiting import drive
 
     with served(store, read_only=True) as house:
-        asked = house.auditing.page(tenant, cursor, limit, Filters(**wanted), newest=not oldest_first)
-        page = drive(asked)
+        names = names_of(house, tenant)
+        filters = Filters(actor=_id_of(wanted.pop("actor"), names), **wanted)
+        page = drive(house.auditing.page(tenant, cursor, limit, filters, newest=not oldest_first))
+        strangers = tenant != STRANGERS and bool(drive(house.auditing.page(STRANGERS, limit=1)).items)
     if as_json:
-        documents.emit({"entries": [_document(line) for line in page.items], "cursor": page.next})
+        documents.emit({"entries": [_document(line, names) for line in page.items], "cursor": page.next})
         return
     from perdure.edge.cli import output
 
     console = output.screen()
-    columns = ("when", "outcome", "what", "action", "principal", "session", "reason", "times")
-    rows = [_row(line) for line in page.items]
-    console.print(output.table(columns, rows, flexible=("what", "action", "reason")) if rows else "no entries")
+    columns = ("when", "outcome", "what", "action", "name", "principal", "session", "reason", "times")
+    rows = [_row(line, names) for line in page.items]
+    console.print(output.table(columns, rows, flexible=("what", "action", "name", "reason")) if rows else "no entries")
     if page.next is not None:
         console.print(f"more: --cursor {page.next}", soft_wrap=True)
+    if strangers:
+        console.print(f"attempts of strangers are apart: --tenant {STRANGERS}", soft_wrap=True)
 
 
-def _row(line: "AuditLine") -> tuple[str, ...]:
+def _id_of(actor: str | None, names: dict[str, str]) -> str | None:
+    """The id that is meant by a name; what is no name of anybody here is taken for an id."""
+    return next((id for id, name in names.items() if name == actor), actor)
+
+
+def _row(line: "AuditLine", names: dict[str, str]) -> tuple[str, ...]:
     entry = line.entry
-    facts = [getattr(entry, name, None) or "" for name in ("outcome", "what", "action", "actor", "session", "reason")]
-    if not facts[1]:
-        facts[1] = "(only counted)"
+    outcome, what, action, actor, session, reason = (
+        getattr(entry, name, None) or "" for name in ("outcome", "what", "action", "actor", "session", "reason")
+    )
+    facts = (outcome, what or "(only counted)", action, names.get(actor, ""), actor, session, reason)
     return day_and_time(entry.at), *facts, str(entry.count) if entry.count > 1 else ""
 
 
-def _document(line: "AuditLine") -> dict[str, Any]:
+def _document(line: "AuditLine", names: dict[str, str]) -> dict[str, Any]:
     entry: dict[str, Any] = msgspec.to_builtins(line.entry)
     entry["at"] = moment(line.entry.at)
     if line.entry.until is not None:
         entry["until"] = moment(line.entry.until)
+    if (name := names.get(entry.get("actor") or "")) is not None:
+        entry["name"] = name
     return {"version": line.version, "digest": line.digest, "written_at": moment(line.written_at), **entry}
 
 

@@ -8,7 +8,7 @@ from perdure.edge.cli import documents
 from perdure.edge.cli.apikeys import grant_options, hand_over, key_document, key_options, key_table, new_key, until
 from perdure.edge.cli.lazy import LazyGroup
 from perdure.edge.cli.options import json_option, store_option
-from perdure.edge.cli.tenancy import served, tenant_option
+from perdure.edge.cli.tenancy import served, tenant_option, write_down
 from perdure.edge.cli.text import counted, day_and_time, moment, one_line, size
 
 if TYPE_CHECKING:
@@ -82,10 +82,12 @@ def add(
                 acting_for=acting_for,
             )
         )
+        write_down(house, tenant, "add_principal", "create:principals", made.id)
         given = None
         if with_key:
             good_until = until(house, expires_in)
             given = drive(directory.add_key(tenant, made.id, by=None, label=label, expires_at=good_until))
+            write_down(house, tenant, "add_key", "create:keys", given.key.id)
     if as_json:
         documents.emit({"principal": _document(made), **({} if given is None else new_key(given))})
         return
@@ -145,7 +147,7 @@ def show(principal: str, store: str, tenant: str, as_json: bool) -> None:
     pairs = [(name.replace("_", " "), _said(value)) for name, value in _document(known).items() if value]
     console = output.screen()
     console.print(output.facts(pairs))
-    console.print(key_table(held))
+    console.print(key_table(held, {known.id: known.name}))
 
 
 @click.command()
@@ -173,7 +175,9 @@ def change(
         asked = house.directory.change_principal(
             tenant, principal, by=None, roles=roles or None, scopes=scopes or None, force=force
         )
-        _tell(drive(asked), as_json, "changed")
+        known = drive(asked)
+        write_down(house, tenant, "change_principal", "write:principals", known.id)
+    _tell(known, as_json, "changed")
 
 
 @click.command()
@@ -187,7 +191,9 @@ def disable(principal: str, store: str, tenant: str, as_json: bool, force: bool)
     from perdure.waiting import drive
 
     with served(store, read_only=False) as house:
-        _tell(drive(house.directory.disable_principal(tenant, principal, by=None, force=force)), as_json, "disabled")
+        known = drive(house.directory.disable_principal(tenant, principal, by=None, force=force))
+        write_down(house, tenant, "disable_principal", "write:principals", known.id)
+    _tell(known, as_json, "disabled")
 
 
 @click.command()
@@ -200,7 +206,9 @@ def enable(principal: str, store: str, tenant: str, as_json: bool) -> None:
     from perdure.waiting import drive
 
     with served(store, read_only=False) as house:
-        _tell(drive(house.directory.enable_principal(tenant, principal, by=None)), as_json, "enabled")
+        known = drive(house.directory.enable_principal(tenant, principal, by=None))
+        write_down(house, tenant, "enable_principal", "write:principals", known.id)
+    _tell(known, as_json, "enabled")
 
 
 @click.command()
@@ -224,6 +232,7 @@ def forget(principal: str, store: str, tenant: str, as_json: bool, yes: bool) ->
             _ask(known)
         with output.progress("erasing") as progress:
             done = drive(house.people.erase(tenant, known.id, by=None, progress=progress))
+        write_down(house, tenant, "erase_person", "delete:people", known.id)
     if as_json:
         documents.emit({"erased": msgspec.to_builtins(done)})
         return

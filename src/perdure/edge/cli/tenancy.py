@@ -43,3 +43,22 @@ def served(store: str, *, read_only: bool, create: bool = False) -> "Iterator[Te
         yield found
     finally:
         drive(found.close())
+
+
+def write_down(house: "Tenants", tenant: str, what: str, action: str, thing: str) -> None:
+    """Leave an entry in a tenant's audit log: the operator did this to the thing of this id."""
+    from perdure.core.access.entries import AuditEntry
+    from perdure.services.directory import OPERATOR
+    from perdure.waiting import drive
+
+    entry = AuditEntry(
+        what=what, at=house.ambient.now(), tenant=tenant, actor=OPERATOR, action=action, thing=thing, reason=OPERATOR
+    )
+    drive(house.auditing.note(tenant, entry))
+
+
+def names_of(house: "Tenants", tenant: str) -> dict[str, str]:
+    """The names of a tenant's principals, by their ids; whoever was forgotten has none."""
+    from perdure.waiting import drive
+
+    return {each.id: each.name for each in drive(house.directory.principals(tenant)) if each.name}

@@ -159,6 +159,8 @@ class Transport:
         if advice is not None:
             return Unreachable(f"{self.place.url} cannot be spoken with: {advice} ({why})", url=self.place.url, why=why)
         told = f"{self.place.url} does not answer: {why}; {known}. Look whether it runs and the address is right"
+        if self.place.secure and isinstance(trouble, ConnectionResetError | BrokenPipeError):
+            told += ", and whether it wants a certificate, which is given as certificate=(certificate, key)"
         return Unreachable(told, url=self.place.url, why=why)
 
     def _must_be_open(self) -> None:

@@ -20,6 +20,8 @@ from perdure.edge.http.wire import PLAINLY, voice_of
 from perdure.services.acting import acting
 
 log: Final = logging.getLogger("perdure.http")
+ALWAYS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""What is answered also when all hands are busy."""
 SAFE: Final = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -130,7 +132,7 @@ class Application:
             raise Denied("this server takes no writes from pages of that origin", reason="origin")
         if endpoint.body is not None and (media := headers.get("content-type")) is not None:
             _must_take(endpoint, media)
-        if self._busy > self._settings.max_concurrent:
+        if self._busy > self._settings.max_concurrent and endpoint.path not in ALWAYS:
             raise RateLimited("the server is busy; try again in a second", retry_after=1)
 
     async def _served(self, ask: Ask) -> Answer:
@@ -140,14 +142,14 @@ class Application:
             return await self._called(ask)
         entrance = self.node.entrance
         token = await entrance.admitted(ask, ask.params.get("session_id"))
+        if endpoint.sensitive or ask.decision.reason is Reason.OVERRIDE:  # first, so that nothing happens unseen
+            await entrance.noted(ask, reason=str(ask.decision.reason))
         try:
             with acting(ask.actor.name):
                 answer = await self._called(ask)
         except PerdureError as error:
             entrance.turned_away(ask, error)
             raise
-        if endpoint.sensitive or ask.decision.reason is Reason.OVERRIDE:
-            await entrance.noted(ask, reason=str(ask.decision.reason))
         if token is not None and token.verdict.rotate:
             successor = await self.node.entry.tokens.rotate(token)
             if successor is not None:

@@ -113,7 +113,13 @@ class Life:
     """A server's life, as ASGI tells it."""
 
     def __init__(
-        self, sock: socket.socket, settings: Settings, told: Told, stopped: Callable[[], None], *, keys: bool
+        self,
+        sock: socket.socket,
+        settings: Settings,
+        told: Told,
+        stopped: Callable[[], None] = lambda: None,
+        *,
+        keys: bool = True,
     ) -> None:
         self._sock = sock
         self._settings = settings

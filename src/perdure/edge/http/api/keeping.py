@@ -10,8 +10,10 @@ from msgspec import Meta
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
 from perdure.core.errors import Invalid
+from perdure.core.session.jsonl import MAX_LINE
 from perdure.edge.http.asgi import Answer, Request
 from perdure.edge.http.asking import Ask
+from perdure.edge.http.bringing import must_be_ours
 from perdure.edge.http.reaching import must_see_all
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import Version
@@ -233,6 +235,7 @@ async def _from(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes
 async def import_session(ask: Ask) -> Answer:
     """Rebuild a session exactly from an export; one that is there already is left alone."""
     lines = [line async for line in _lines(ask.request.pieces(ask.node.settings.max_blob))]
+    await must_be_ours(ask, lines)
     report = await ask.db.import_report(lines)
     facts = msgspec.structs.asdict(report)
     view = Imported(session_id=facts.pop("session"), **facts)
@@ -240,13 +243,19 @@ async def import_session(ask: Ask) -> Answer:
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    held = b""
+    held: list[bytes] = []
+    size = 0
     async for piece in pieces:
-        *whole, held = (held + piece).split(b"\n")
+        *whole, rest = piece.split(b"\n")
         for line in whole:
-            yield line + b"\n"
-    if held:
-        yield held
+            yield b"".join((*held, line, b"\n"))
+            held, size = [], 0
+        held.append(rest)
+        size += len(rest)
+        if size > MAX_LINE:
+            raise errors.BadExport(f"a line is longer than {MAX_LINE} bytes; export the session again")
+    if size:
+        yield b"".join(held)
 
 
 @table.add("POST", "/v1/sessions/{session_id}/verify", (Verb.READ, Thing.TRACES), answer=Proof)

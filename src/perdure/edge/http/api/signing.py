@@ -1,5 +1,6 @@
 """Signing in on this machine: the link that the server printed, a cookie for the browser, signing out."""
 
+import logging
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -14,6 +15,7 @@ from perdure.edge.http.pages import in_browser, page
 from perdure.edge.http.routes import Table
 
 table = Table()
+log: Final = logging.getLogger("perdure.http")
 _NEXT: Final = (
     ("/v1/whoami", "who you are here"),
     ("/v1/sessions", "your sessions"),
@@ -40,6 +42,7 @@ async def sign_in(ask: Ask) -> Answer:
     except errors.Unauthenticated:
         if not in_browser(ask.request):
             raise
+        log.info("refused", extra={"endpoint": ask.endpoint.name, "code": errors.Unauthenticated.code})
         ask.headers.append((b"www-authenticate", b'Bearer realm="perdure"'))
         return page(HTTPStatus.UNAUTHORIZED, "perdure: not signed in", _USED, headers=ask.headers)
     text = f"You are signed in as {signed.actor.name}: in this browser the interface answers without a key. Try:"

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import OrderedDict
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -67,8 +66,7 @@ class Stream(Answer):
             surface.task.uncancel()  # type: ignore[union-attr]  # it is this very task
         finally:
             gone.cancel()
-            with suppress(asyncio.CancelledError):
-                await gone
+            await asyncio.wait([gone])  # not awaited itself, so that whoever cancels this one is heard
 
     async def _served(self, surface: Surface) -> End | None:
         """Send what there is, and what comes; why it is over, or None when the client left."""
