@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from perdure.core.errors import PerdureError
 from perdure.forking import Forking, on_fork
-from perdure.waiting import Ticket
+from perdure.waiting import Ticket, blocking
 
 T = TypeVar("T")
 
@@ -47,38 +47,32 @@ class Shared(Generic[T]):
     async def __call__(self) -> T:
         """The result of the next work that begins."""
         while True:
+            mine: _Round[T] | None = None
             with self._lock:
                 joined = self._next
+                if joined is None:
+                    joined = mine = self._next = _Round()
+                    if self._now is None:
+                        _soon(mine.turn)
             try:
-                return await joined.result if joined is not None else await self._worked()
+                if mine is not None:
+                    await self._lead(mine)
+                return await joined.result
             except _Abandoned:
                 continue
 
-    async def _worked(self) -> T:
-        """Do the work that begins next, unless somebody else is to do it by now: then its result."""
-        mine: _Round[T] = _Round()
+    async def _lead(self, mine: _Round[T]) -> None:
+        """Do the work when its turn has come."""
         try:
-            joined = self._joined(mine)
-            if joined is mine:
-                await mine.turn
-                mine.result.deliver(await self._work())
-            return await joined.result
+            await mine.turn
+            with self._lock:
+                self._now, self._next = mine, None
+            mine.result.deliver(await self._work())
         except PerdureError as error:
             mine.result.fail(error)
             raise
         finally:
             self._end(mine)
-
-    def _joined(self, offered: _Round[T]) -> _Round[T]:
-        """The work that begins next: what is offered, unless others are to do it already."""
-        with self._lock:
-            if self._now is None:
-                self._now = offered
-                offered.turn.deliver(None)
-                return offered
-            if self._next is None:
-                self._next = offered
-            return self._next
 
     def _end(self, mine: _Round[T]) -> None:
         """Whatever became of the work, it is over: those who joined it are told, and the next one has its turn."""
@@ -86,11 +80,21 @@ class Shared(Generic[T]):
             if self._next is mine:  # given up before its turn came
                 self._next = None
             elif self._now is mine:
-                self._now, self._next = self._next, None
-                if self._now is not None:
-                    self._now.turn.deliver(None)
+                self._now = None
+                if self._next is not None:
+                    self._next.turn.deliver(None)
         if not mine.result.done:
             mine.result.fail(_Abandoned())
+
+
+def _soon(turn: Ticket[None]) -> None:
+    """Let work begin: after this turn of the event loop, so that those who ask within it join; at once without one."""
+    if blocking():
+        turn.deliver(None)
+        return
+    import asyncio
+
+    asyncio.get_running_loop().call_soon(turn.deliver, None)
 
 
 def _unchanged(_: object) -> None:

@@ -188,13 +188,15 @@ class Sessions:
         expected: int | bytes | None = None,
         key: str | None = None,
         extra: Callable[[Loaded], Any] | None = None,
+        asked: list[Any] | None = None,
     ) -> Outcome:
         """Decide the command on the session as it stands and make its events durable.
 
         `VersionConflict` names the version found when `expected`, a version or its digest, is stale. With a key, a
-        repeated call returns what the first one did. `extra` tells, once the state is known, what else to append.
+        repeated call returns what the first one did. `extra` tells, once the state is known, what else to append; `asked`
+        is what the caller asked for, where the command holds what was made of it.
         """
-        use = self._key_use(session, key, command)
+        use = self._key_use(session, key, asked or command)
         if use is None:
             async with self.lane(session):
                 return await self._attempt(session, command, expected, None, extra)

@@ -205,6 +205,26 @@ def touched(changes: Any, root: tuple[str, ...] = ("vars",)) -> tuple[str, ...]:
     return tuple(found)
 
 
+def meets(patch: Any, hidden: tuple[str, ...], root: tuple[str, ...] = ("vars",)) -> bool:
+    """Whether a merge patch names something hidden, or puts something in the place of what holds it."""
+    if not hidden:
+        return False
+    nodes = tree(hidden)
+    for name in root:
+        nodes = step(nodes, name)
+        if ends(nodes):
+            return True
+    return _meets(patch, nodes)
+
+
+def _meets(patch: Any, nodes: Nodes) -> bool:
+    if ends(nodes):
+        return True
+    if isinstance(patch, dict):
+        return bool(nodes) and any(_meets(item, step(nodes, name)) for name, item in patch.items())
+    return any(node.names or node.any is not None for node in nodes)
+
+
 def may_write(paths: Iterable[str], barred: Sequence[str]) -> bool:
     """Whether none of the paths touches a barred one."""
     return first_touch(paths, barred) is None

@@ -1,7 +1,7 @@
 """What an actor sees of a session's documents when some fields are hidden: states, events, patches, conflicts.
 
 Fields are named as users know them: `title`, `tags`, `metadata`, `config`, `vars`, `scratchpad` (below it the names of
-agents). Here is where each of them stands in the documents that a session is made of. All documents are plain data.
+agents), `turns`, which is everything that was said and done (`conversation` means the same). Here is where each of them stands in the documents that a session is made of. All documents are plain data.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from perdure.core.access.fields import ANY, changes_without, ends, parsed, pruned, spelled, step, tree, without
+from perdure.core.session import agents, children, lifecycle, quality, recording, steering, turns
+from perdure.core.session.event import Payload
 from perdure.core.session.links import ConflictFound
 from perdure.core.session.origin import Configured, Created
 from perdure.core.session.scratchpad import ScratchpadWritten
@@ -22,6 +24,40 @@ _IN_STATE: Final[Mapping[str, tuple[str, ...]]] = {
     "vars": ("vars", "document"),
     "scratchpad": ("scratchpads", "pads"),
 }
+SAID: Final = ("turns", "conversation")
+"""The names of what was said and done; a path inside them hides all of it, since words cannot be told apart."""
+_SAID_IN_STATE: Final = ("turns", "quality.wanted", "life.compensations", "life.exit_criteria")
+_SAYING: Final[tuple[type[Payload], ...]] = (
+    agents.Delegation,
+    agents.RoomMessage,
+    children.ChildFinished,
+    children.Spawned,
+    lifecycle.Compensated,
+    lifecycle.CompensationRegistered,
+    lifecycle.ExitCriterion,
+    quality.Repair,
+    quality.Retrieval,
+    quality.VerificationResult,
+    recording.Noted,
+    steering.Feedback,
+    steering.FollowedUp,
+    steering.OutcomeKnown,
+    steering.Steered,
+    turns.Compacted,
+    turns.Message,
+    turns.Retracted,
+    turns.ToolAsked,
+    turns.ToolFinished,
+    turns.TurnFinished,
+    turns.TurnInterrupted,
+    turns.TurnRolledBack,
+    turns.TurnStarted,
+)
+_SAYS: Final = frozenset(payload.kind for payload in _SAYING)
+_STRUCTURE: Final = frozenset({"call", "child", "first", "of", "role", "slice", "spent", "tokens_in", "tokens_out", "upto"})
+"""What is told of an event that says something, when what was said is hidden."""
+_OWN_PAD: Final = "\0"
+"""The session's own scratchpad in a path; its real name is empty, which paths cannot spell."""
 _CONTENT_ROOTS: Final = {"scratchpads": "scratchpad"}
 """What merging compares, by the names of the fields."""
 
@@ -48,7 +84,10 @@ def _placed(hidden: tuple[str, ...]) -> tuple[str, ...]:
 def _places(path: str) -> tuple[str, ...]:
     first, *rest = parsed(path)
     if first is ANY:
-        return (path, *(spelled((*place, *rest)) for place in _IN_STATE.values()))
+        starred = (path, *(spelled((*place, *rest)) for place in _IN_STATE.values()))
+        return starred if rest else (*starred, *_SAID_IN_STATE)
+    if first in SAID:
+        return _SAID_IN_STATE
     return (spelled((*_IN_STATE.get(first, (first,)), *rest)),)
 
 
@@ -56,13 +95,15 @@ def of_event(kind: str, data: Any, hidden: tuple[str, ...], agent: str | None = 
     """An event's data without the hidden fields; `agent` is its envelope's, for whose scratchpad it is."""
     if not hidden or not isinstance(data, dict):
         return data
+    if kind in _SAYS:
+        return {name: item for name, item in data.items() if name in _STRUCTURE} if hides_words(hidden) else data
     match kind:
         case VarsPatched.kind:
             return _cut(data, "patch", changes_without(data.get("patch", ()), hidden))
         case Created.kind | Configured.kind:
             return without(data, hidden)
         case ScratchpadWritten.kind:
-            return {} if _hides(("scratchpad", agent or ""), hidden) else data
+            return {} if hides_pad(agent, hidden) else data
         case ConflictFound.kind:
             return _cut(data, "conflicts", of_conflicts(data.get("conflicts", ()), hidden))
         case _:
@@ -101,6 +142,35 @@ def of_conflicts(conflicts: Any, hidden: tuple[str, ...]) -> Any:
 
 def _side(side: Any, nodes: Any) -> Any:
     return {"value": pruned(side["value"], nodes)} if isinstance(side, dict) and "value" in side else side
+
+
+@lru_cache(1024)
+def hides_words(hidden: tuple[str, ...]) -> bool:
+    """Whether what was said and done is hidden."""
+    return any(names[0] in SAID or names == (ANY,) for names in map(parsed, hidden))
+
+
+def hides_pad(agent: str | None, hidden: tuple[str, ...]) -> bool:
+    """Whether an agent's scratchpad is hidden, or the session's own."""
+    return _hides(("scratchpad", agent or ""), hidden)
+
+
+def pad_path(agent: str | None) -> str:
+    """The path of an agent's scratchpad, or the session's own, for asking whether it may be written."""
+    return spelled(("scratchpad", agent or _OWN_PAD))
+
+
+def conflict_paths(conflicts: Any) -> tuple[str, ...]:
+    """The paths that are written when conflicts of a merge are settled."""
+    return tuple(_conflict_path(tuple(conflict.get("path", ()))) for conflict in conflicts)
+
+
+def _conflict_path(path: tuple[Any, ...]) -> str:
+    if not path:
+        return "*"
+    if path[0] == "scratchpads" and len(path) > 1:
+        return pad_path(path[1])
+    return spelled((_CONTENT_ROOTS.get(path[0], path[0]), *path[1:]))
 
 
 def _cut(data: dict[str, Any], name: str, left: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.access.fields import within, without
-from perdure.core.access.views import of_event, of_state
+from perdure.core.access.fields import without
+from perdure.core.access.views import hides_pad, hides_words, of_event, of_state
 from perdure.core.session import jsonl
 from perdure.core.session import state as states
 from perdure.core.session.budget import Account
@@ -260,8 +260,7 @@ def record_view(
 def scratchpad_view(state: State, agent: str, hidden: tuple[str, ...] = ()) -> ScratchpadView:
     """What a scratchpad says."""
     pad = state.scratchpads.pads.get(agent)
-    covered = bool(hidden) and within("scratchpad", hidden)
-    if pad is None or covered:
+    if pad is None or hides_pad(agent, hidden):
         return ScratchpadView(
             session_id=state.session, content="", last_updated_at=0, token_count=0, version=state.version
         )
@@ -311,7 +310,7 @@ def event_view(event: Event, voice: Voice, hidden: tuple[str, ...] = ()) -> Any:
 
 def turn_view(turn: Turn, voice: Voice, hidden: tuple[str, ...] = ()) -> TurnView:
     """One exchange."""
-    covered = bool(hidden) and within("turns", hidden)
+    covered = hides_words(hidden)
     return TurnView(
         number=turn.number,
         status=turn.status,

@@ -8,11 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from perdure.core import errors
-from perdure.core.access.roles import Thing, Verb
+from perdure.core.access.decide import decide
+from perdure.core.access.roles import Action, Context, Resource, Thing, Verb
 from perdure.core.errors import Invalid
 from perdure.core.session.jsonl import MAX_LINE
 from perdure.edge.http.asgi import Answer, Request
-from perdure.edge.http.asking import Ask
+from perdure.edge.http.asking import Ask, allowed
 from perdure.edge.http.bringing import must_be_ours
 from perdure.edge.http.reaching import must_see_all
 from perdure.edge.http.routes import Table
@@ -20,6 +21,7 @@ from perdure.edge.http.views import Version
 
 table = Table()
 LINES = "application/x-ndjson"
+KEEP = Action(Verb.WRITE, Thing.STORE)
 _DIGEST = 64
 
 
@@ -97,6 +99,12 @@ def _blob(info: Any) -> BlobView:
     )
 
 
+def _must_keep_for_all(ask: Ask) -> None:
+    """`Denied` unless whoever asks keeps what belongs to the whole tenant: an admin."""
+    context = Context(at=ask.node.tenants.ambient.now(), address=ask.request.address)
+    allowed(decide(ask.actor, KEEP, Resource(tenant=ask.actor.tenant), context, ask.policy), KEEP)
+
+
 def _uri(text: str) -> str:
     """The blob a path names, by the hexadecimal digits of its SHA-256."""
     if len(text) != _DIGEST or set(text) - set("0123456789abcdef"):
@@ -116,8 +124,10 @@ def _uri(text: str) -> str:
     errors=(errors.DiskFull, errors.TooLarge),
 )
 async def put_blob(ask: Ask) -> Answer:
-    """Keep content too large for the log; the same content is kept once."""
+    """Keep content too large for the log; the same content is kept once. What it is called, only an admin replaces."""
     query: BlobQuery = ask.query()
+    if query.replace:  # it may be somebody else's content, too
+        _must_keep_for_all(ask)
     media = ask.request.headers.get("content-type")
     blobs = ask.db.blobs
     limit = ask.node.settings.max_blob
@@ -126,9 +136,13 @@ async def put_blob(ask: Ask) -> Answer:
     return ask.answer(_blob(await blobs.stat(ref)))
 
 
-@table.add("GET", "/v1/blobs", (Verb.LIST, Thing.BLOBS), query=PageQuery, answer=Blobs)
+# Blobs are the tenant's: the same content is kept once, whoever put it. So a list of them would show everybody's to
+# everybody, and is the admins'. Whoever names a digest has the content already, or was shown it in a session.
+
+
+@table.add("GET", "/v1/blobs", (Verb.LIST, Thing.STORE), query=PageQuery, answer=Blobs)
 async def list_blobs(ask: Ask) -> Answer:
-    """The blobs there are, newest first."""
+    """The blobs of all the tenant, newest first, for its admins."""
     query: PageQuery = ask.query()
     page = await ask.db.blobs.list(limit=query.limit, cursor=query.cursor)
     return ask.answer(Blobs(items=tuple(_blob(item) for item in page.items), cursor=page.cursor))

@@ -54,7 +54,7 @@ class ResumeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Resumed(msgspec.Struct, kw_only=True):
-    """The session that goes on, and how it came to, if it was woken in place."""
+    """The session that goes on, and how it came to, if it was woken in place and no field of it is hidden."""
 
     session_id: str
     version: int
@@ -231,7 +231,7 @@ async def resume(ask: Ask) -> Answer:
             version=woken.version,
             phase=woken.phase.value,
             branched=False,
-            woken=ask.voice.content(plain),
+            woken=None if ask.hidden else ask.voice.content(plain),
         )
         return ask.answer(view, version=woken.version)
     made = await ask.session.resume(
