@@ -188,7 +188,7 @@ async def test_whoever_comes_while_a_look_is_under_way_joins_the_next_one() -> N
 
     looks = Shared(look)
     first = asyncio.create_task(looks())
-    while not began:
+    for _ in range(5):
         await asyncio.sleep(0)
     late = [asyncio.create_task(looks()) for _ in range(3)]
     for _ in range(5):

@@ -18,6 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from perdure.core.access.book import EMPTY
+from perdure.core.access.changes import PrincipalAdded
+from perdure.core.access.directory import decide_add_principal
 from perdure.core.access.roles import Role
 from perdure.core.errors import Invalid, Unauthenticated
 from perdure.services import outside as module
@@ -86,7 +89,7 @@ def is_refused(token: Any, **more: Any) -> bool:
 @pytest.mark.parametrize(("key", "alg", "kid"), [(RSA, "RS256", "r"), (EC, "ES256", "e"), (ED, "EdDSA", "d")])
 def test_a_token_of_an_issuer_is_an_actor(key: Any, alg: str, kid: str) -> None:
     actor = identified(signed(key, alg, kid))
-    assert (actor.tenant, actor.name, actor.roles, actor.session) == ("acme", "42", {Role.OWNER}, None)
+    assert (actor.tenant, actor.name, actor.roles, actor.session) == ("acme", f"{ISSUER}#42", {Role.OWNER}, None)
     assert actor.principal.startswith("prn_")
     assert identified(signed(key, alg, kid, jti="another")).principal == actor.principal
     assert identified(signed(key, alg, kid, sub="43")).principal != actor.principal
@@ -181,7 +184,35 @@ def test_names_and_roles_are_as_mapped() -> None:
         assert identified(signed(roles=odd)).roles == frozenset(), "our own words mean nothing unless mapped"
     assert is_refused(signed(), name_claim="login")
     assert is_refused(signed(email="a@b.c"), name_claim="email")
-    assert identified(signed(email="a@b.c", email_verified=True), name_claim="email").name == "a@b.c"
+    assert identified(signed(email="a@b.c", email_verified=True), name_claim="email").name == f"{ISSUER}#a@b.c"
+
+
+def test_nobody_from_outside_has_a_name_of_the_directory_unless_the_operator_says_so() -> None:
+    asked = PrincipalAdded(id="prn_1", tenant="acme", name=f"{ISSUER}#42")
+    with pytest.raises(Invalid, match="issuer"):
+        decide_add_principal(EMPTY, asked, None)
+    assert identified(signed(sub="ana"), prefix="").name == "ana", "the issuer is trusted with it"
+    for wrong in ("\n", "x" * 256, "é\u202e: "):
+        with pytest.raises(Invalid):
+            issuer(prefix=wrong)
+
+
+@pytest.mark.parametrize(
+    "name", ["a\nb", "a\u202eb", " a", "a ", "", "\x00", "\u2028", "x" * 257, "x" * 250, "\ud800", 7, None, ["a"]]
+)
+def test_a_name_that_the_directory_would_not_take_is_nobody_s(name: Any) -> None:
+    claimed = json.dumps(CLAIMS | {"login": name}).encode()
+    assert is_refused(jwt.api_jws.encode(claimed, RSA, algorithm="RS256", headers={"kid": "r"}), name_claim="login")
+
+
+def test_names_of_two_issuers_are_never_the_same() -> None:
+    other = issuer(issuer="https://b.example", prefix="")
+    both = Outside((issuer(), other), AMBIENT, Place())
+    with pytest.raises(Unauthenticated):
+        drive(both.identify(signed(iss="https://b.example", sub=f"{ISSUER}#42")))
+    assert drive(both.identify(signed(iss="https://b.example", sub="42"))).name == "42"
+    with pytest.raises(Invalid, match="prefixes"):
+        Outside((issuer(prefix="corp:"), issuer(issuer="https://b.example", prefix="corp:eu:")), AMBIENT, Place())
 
 
 def test_keys_that_are_not_for_this_are_passed_over() -> None:

@@ -952,7 +952,7 @@ export abstract class Operations {
     return this.call(operation, "/v1/sessions/find", {}, body, options);
   }
 
-  /** How many sessions match. */
+  /** How many sessions match, of those that whoever asks may see. */
   countSessions(
     body?: FindBody,
     options: Options = {},
@@ -1220,7 +1220,7 @@ export abstract class Operations {
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/conflicts/${encodeURIComponent(conflictId)}/resolve`, {}, body, options);
   }
 
-  /** Keep content too large for the log; the same content is kept once. */
+  /** Keep content too large for the log; the same content is kept once. What was said of it stays, but for admins. */
   putBlob(
     body?: Uint8Array | string,
     query: { name?: string; replace?: boolean } = {},
@@ -1230,7 +1230,7 @@ export abstract class Operations {
     return this.call(operation, "/v1/blobs", { ...query }, body, options);
   }
 
-  /** The blobs there are, newest first. */
+  /** The blobs of all the tenant, newest first, for its admins. */
   listBlobs(
     query: { limit?: number; cursor?: string } = {},
     options: Options = {},
@@ -1357,7 +1357,7 @@ export abstract class Operations {
     return this.call(operation, `/v1/principals/${encodeURIComponent(principalId)}`, {}, undefined, options);
   }
 
-  /** Give other roles or scopes, shut out or let in again; it holds at the next request, on every node. */
+  /** Give other roles or scopes, shut out or let in again: all of it or none, from the next request on every node. */
   changePrincipal(
     principalId: string,
     body: PrincipalChange,
@@ -1376,7 +1376,7 @@ export abstract class Operations {
     return this.call(operation, `/v1/people/${encodeURIComponent(name)}/erase`, {}, undefined, options);
   }
 
-  /** Make a key. It never allows more than its principal may, nor more than whoever makes it. */
+  /** Make a key. It never allows more than its principal may, nor more than whoever makes it, nor for longer. */
   addKey(
     body?: KeyBody,
     options: Options = {},

@@ -94,11 +94,13 @@ class Blobs:
         note: Note,
         *,
         replace: bool = False,
+        lasting: bool = False,
         expected: bytes | None = None,
         progress: Progress | None = None,
     ) -> Ref:
         """Keep content and give the Ref to it. The same content is kept once; with `replace` it is written again in
-        any case, which mends a damaged blob.
+        any case, which mends a damaged blob. What is said of it now is said of it from now on, unless what was said
+        before is `lasting`.
 
         Whatever the source raises is raised, and nothing is left behind; `BadExport` when the content does not have
         the hash `expected`.
@@ -106,18 +108,27 @@ class Blobs:
         if source.repeatable and not replace:
             digest = await self._digest(source)
             _must_be(expected, digest)
+            note = await self._unsaid(digest, note) if lasting else note
             if await self._blobs.renew(self._tenant, digest, note, self._ambient.now()) is not None:
                 return refs.blob_ref(digest)
         upload = self._blobs.begin(self._tenant, raw(self._sessions.fresh_id()))
         try:
             digest, size = await self._upload(upload, source, progress)
             _must_be(expected, digest)
+            note = await self._unsaid(digest, note) if lasting else note
             await self._blobs.finish(upload, digest, size, note, self._ambient.now(), replace=replace)
         except BaseException:
             with suppress(PerdureError):  # what cannot be dropped now is collected later
                 await self._blobs.abandon(upload)
             raise
         return refs.blob_ref(digest)
+
+    async def _unsaid(self, digest: bytes, note: Note) -> Note:
+        """What a note says of content that was not said of it before."""
+        known = await self._blobs.find(self._tenant, digest)
+        if known is None:
+            return note
+        return Note("" if known.note.media_type else note.media_type, "" if known.note.name else note.name)
 
     async def _digest(self, source: Source) -> bytes:
         found = sha256()

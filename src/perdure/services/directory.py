@@ -34,6 +34,7 @@ from perdure.core.access.changes import (
     tag_of,
     to_document,
 )
+from perdure.core.access.given import must_be_roles, must_be_scopes
 from perdure.core.access.roles import Actor, Role
 from perdure.core.access.rules import Policy
 from perdure.core.errors import NotFound, VersionConflict
@@ -169,8 +170,8 @@ class Directory:
             tenant=tenant,
             name=name,
             kind=kind,
-            roles=decisions.must_be_roles(roles),
-            scopes=decisions.must_be_scopes(scopes),
+            roles=must_be_roles(roles),
+            scopes=must_be_scopes(scopes),
             task=task,
             agent=agent,
             acting_for=acting_for,
@@ -187,19 +188,31 @@ class Directory:
         by: Actor | None,
         roles: Iterable[Role | str] | None = None,
         scopes: Iterable[str] | None = None,
+        enabled: bool | None = None,
         force: bool = False,
     ) -> Principal:
-        """Give other roles or scopes; what is None stays. They hold at the next request, on every node."""
+        """Give other roles or scopes, keep out or let in again, all at once or nothing of it; what is None stays. It
+        holds at the next request, on every node.
+        """
+        whose, stamp = (await self.principal(tenant, id)).id, self._stamp(by)
         entry = PrincipalChanged(
-            id=(await self.principal(tenant, id)).id,
-            roles=None if roles is None else decisions.must_be_roles(roles),
-            scopes=None if scopes is None else decisions.must_be_scopes(scopes),
-            **self._stamp(by),
+            id=whose,
+            roles=None if roles is None else must_be_roles(roles),
+            scopes=None if scopes is None else must_be_scopes(scopes),
+            **stamp,
         )
-        book = await self._change(
-            lambda book: decisions.decide_change_principal(book, tenant, entry, by, force=force), by
-        )
-        return book.principals[entry.id]
+
+        def decide(book: Book) -> tuple[AnyEntry, ...]:
+            changed = decisions.decide_change_principal(book, tenant, entry, by, force=force)
+            if enabled is None:
+                return changed
+            then = fold(book, *changed)
+            if enabled:
+                return *changed, *decisions.decide_enable(then, tenant, PrincipalEnabled(id=whose, **stamp), by)
+            out = PrincipalDisabled(id=whose, **stamp)
+            return *changed, *decisions.decide_disable(then, tenant, out, by, force=force)
+
+        return (await self._change(decide, by)).principals[whose]
 
     async def disable_principal(self, tenant: str, id: str, *, by: Actor | None, force: bool = False) -> Principal:
         """Keep a principal out from the next request on; `LastAdmin` unless another one is left, or it is forced."""
@@ -254,8 +267,8 @@ class Directory:
     ) -> NewKey:
         """Make a key for a principal (by id or name): with its roles and scopes, or with fewer. It is shown once."""
         handle = handles.made(self._ambient.random(handles.ID_BYTES + handles.SECRET_BYTES))
-        fewer = None if roles is None else decisions.must_be_roles(roles)
-        narrower = None if scopes is None else decisions.must_be_scopes(scopes)
+        fewer = None if roles is None else must_be_roles(roles)
+        narrower = None if scopes is None else must_be_scopes(scopes)
 
         def decide(book: Book) -> tuple[AnyEntry, ...]:
             whose = decisions.find_principal(book, tenant, principal)
@@ -283,10 +296,11 @@ class Directory:
 
     # ── what else a tenant has ──
 
-    async def set_policy(self, tenant: str, policy: Policy, *, by: Actor | None) -> Policy:
-        """Set a tenant's rules."""
+    async def set_policy(self, tenant: str, policy: Policy, *, by: Actor | None, address: str | None = None) -> Policy:
+        """Set a tenant's rules; `Refused` when whoever sets them, from this address, could not set others then."""
         entry = PolicySet(tenant=tenant, policy=policy, **self._stamp(by))
-        return (await self._change(lambda book: decisions.decide_set_policy(book, entry, by), by)).policies[tenant]
+        book = await self._change(lambda book: decisions.decide_set_policy(book, entry, by, address), by)
+        return book.policies[tenant]
 
     async def add_webhook(
         self, tenant: str, url: str, events: Iterable[str], *, by: Actor | None, secret: str | None = None

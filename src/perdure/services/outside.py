@@ -3,6 +3,9 @@
 An issuer's keys come from where the operator said, a file or an address, never from anywhere a token names. They are
 kept, and fetched again when a token is signed with a key nobody has seen, at most once a minute. The algorithm is one
 that the operator allowed and that fits the key; the claims say who it is, in words that the operator mapped to ours.
+
+Invariant: whom an issuer names is nobody in the directory, nor of another issuer, unless the operator took away the
+prefix that their names have.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +18,10 @@ import msgspec
 from jwt import PyJWK, PyJWTError
 from jwt.api_jws import PyJWS
 
+from perdure.core.access.given import APART, must_be_name
 from perdure.core.access.roles import Actor, Role
 from perdure.core.errors import Invalid, Unauthenticated
+from perdure.core.session.shown import shown
 from perdure.ports.ambient import Ambient
 from perdure.services.signed import LONGEST, split, unspelled
 from perdure.waiting import Lane, aside
@@ -45,6 +50,9 @@ REFUSED: Final = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "zip", "e
 Text = Annotated[str, msgspec.Meta(max_length=512)]
 Fetch: TypeAlias = Callable[[str, float], bytes]
 _JWS: Final = PyJWS(algorithms=list(ALGORITHMS))
+CREDENTIAL: Final = "iss_"
+"""How the credential of those begins whom an issuer vouches for."""
+_NOBODY: Final = "the issuer does not say who this is, or of which tenant; ask your operator"
 _WORDS: Final = "this token does not count here; sign in with the issuer again"
 
 
@@ -52,7 +60,9 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One issuer, as the operator configured it. `keys` is a file or an https address (http on this machine only).
 
     Its people are of `tenant`, or of the one that the claim `tenant_claim` names among `tenants`. `roles` maps words in
-    the claim `roles_claim` (`a.b` looks inside) to ours; words that are not in it mean nothing.
+    the claim `roles_claim` (`a.b` looks inside) to ours; words that are not in it mean nothing. `prefix` stands before
+    every name: the issuer and `#` when it is None, which no name in the directory has. Empty, the issuer is trusted
+    with the names of this place.
     """
 
     issuer: str
@@ -65,7 +75,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tenant_claim: str = ""
     tenants: tuple[str, ...] = ()
     name_claim: str = "sub"
-    prefix: str = ""
+    prefix: str | None = None
     kind: str = "person"
     roles_claim: str = "roles"
     roles: dict[str, Role] = {}
@@ -82,11 +92,20 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise Invalid(f"set tenant, or tenant_claim and tenants, for {self.issuer}; not both")
         if any(name.startswith("_") for name in (self.tenant, *self.tenants)):
             raise Invalid("tenants that begin with _ are perdure's own; choose another", issuer=self.issuer)
+        try:
+            must_be_name(f"{self.before}x")
+        except Invalid:
+            raise Invalid(f"names of {shown(self.issuer)} cannot begin so; set a short prefix, in print") from None
         if not 0 <= self.leeway <= 300:
             raise Invalid("a leeway is 0 to 300 seconds; choose that", leeway=self.leeway)
         place = urlsplit(self.keys)
         if place.scheme == "http" and place.hostname not in ("localhost", "127.0.0.1", "::1"):
             raise Invalid(f"fetch the keys of {self.issuer} by https", keys=self.keys)
+
+    @property
+    def before(self) -> str:
+        """What stands before the names that it gives."""
+        return f"{self.issuer}{APART}" if self.prefix is None else self.prefix
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -168,6 +187,9 @@ class Outside:
         self._issuers = {item.issuer: item for item in issuers}
         if len(self._issuers) != len(issuers):
             raise Invalid("an issuer is named twice; keep one of them")
+        self._prefixes = frozenset(item.before for item in issuers) - {""}
+        if any(one != other and other.startswith(one) for one in self._prefixes for other in self._prefixes):
+            raise Invalid("names of two issuers could be the same; set prefixes that do not begin with one another")
         self._rings = {item.issuer: Keyring(item, ambient, fetch or fetched) for item in issuers}
         self._ambient = ambient
 
@@ -198,7 +220,10 @@ class Outside:
             raise Unauthenticated(_WORDS) from None
         if not _timely(claims, issuer, self._ambient.now()) or issuer.audience not in _audiences(claims):
             raise Unauthenticated(_WORDS)
-        return _actor(claims, document, issuer)
+        actor = _actor(claims, document, issuer)
+        if not issuer.before and any(actor.name.startswith(prefix) for prefix in self._prefixes):
+            raise Unauthenticated(_NOBODY)  # that name is another issuer's to give
+        return actor
 
 
 def fetched(place: str, timeout: float) -> bytes:
@@ -271,8 +296,12 @@ def _actor(claims: Vouched, document: Mapping[str, Any], issuer: Issuer) -> Acto
     name = _inside(document, issuer.name_claim)
     known = not issuer.tenant_claim or tenant in issuer.tenants
     unproven = issuer.name_claim == "email" and document.get("email_verified") is not True
-    if not isinstance(tenant, str) or not known or not isinstance(name, str) or not 0 < len(name) <= 256 or unproven:
-        raise Unauthenticated("the issuer does not say who this is, or of which tenant; ask your operator")
+    if not isinstance(tenant, str) or not known or unproven:
+        raise Unauthenticated(_NOBODY)
+    try:
+        name = must_be_name(issuer.before + must_be_name(name))
+    except Invalid:
+        raise Unauthenticated(_NOBODY) from None
     words = _inside(document, issuer.roles_claim)
     words = words.split() if isinstance(words, str) else words if isinstance(words, list) else []
     roles = {issuer.roles[word] for word in words if isinstance(word, str) and word in issuer.roles}
@@ -280,11 +309,11 @@ def _actor(claims: Vouched, document: Mapping[str, Any], issuer: Issuer) -> Acto
     return Actor(
         tenant=tenant,
         principal=f"prn_{sha256(b'perdure outside' + whose).hexdigest()[:32]}",
-        name=issuer.prefix + name,
+        name=name,
         kind=issuer.kind,
         roles=frozenset(roles | set(issuer.always)),
         scopes=issuer.scopes,
-        credential=f"iss_{sha256(issuer.issuer.encode()).hexdigest()[:16]}",
+        credential=f"{CREDENTIAL}{sha256(issuer.issuer.encode()).hexdigest()[:16]}",
     )
 
 

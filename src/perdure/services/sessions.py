@@ -193,8 +193,8 @@ class Sessions:
         """Decide the command on the session as it stands and make its events durable.
 
         `VersionConflict` names the version found when `expected`, a version or its digest, is stale. With a key, a
-        repeated call returns what the first one did. `extra` tells, once the state is known, what else to append; `asked`
-        is what the caller asked for, where the command holds what was made of it.
+        repeated call returns what the first one did. `extra` tells, once the state is known, what else to append;
+        `asked` is what the caller asked for, where the command holds what was made of it.
         """
         use = self._key_use(session, key, asked or command)
         if use is None:

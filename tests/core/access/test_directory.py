@@ -25,6 +25,7 @@ from perdure.core.access.changes import (
     WebhookAdded,
     WebhookRemoved,
 )
+from perdure.core.access.given import must_be_roles
 from perdure.core.access.roles import ACTIONS, Actor, Role, scoped
 from perdure.core.access.rules import Policy, Rule
 from perdure.core.errors import (
@@ -244,10 +245,10 @@ def test_wrong_values_are_invalid(wrong: dict[str, Any]) -> None:
 
 
 def test_roles_are_known_ones() -> None:
-    assert d.must_be_roles(["viewer", Role.ADMIN, Role.VIEWER]) == (Role.ADMIN, Role.VIEWER)
+    assert must_be_roles(["viewer", Role.ADMIN, Role.VIEWER]) == (Role.ADMIN, Role.VIEWER)
     for wrong in (["king"], [7], "admin2"):
         with pytest.raises(Invalid):
-            d.must_be_roles(wrong)
+            must_be_roles(wrong)
 
 
 def test_a_key_expires_in_the_future() -> None:

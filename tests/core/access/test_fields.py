@@ -11,6 +11,7 @@ from perdure.core.access.fields import (
     changes_without,
     first_touch,
     may_write,
+    meets,
     parsed,
     spelled,
     touched,
@@ -206,3 +207,22 @@ def test_whatever_stands_under_a_hidden_path_is_within_it(document: dict[str, An
     for place in places(document, ()):
         if place not in left:
             assert within(spelled(place), (path,))
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ({"pay": 1}, True),
+        ({"pay": {"sum": 1}}, True),
+        ({"team": {"pay": None}}, True),
+        ({"team": 5}, True),
+        ({"team": None}, True),
+        ({"team": {"name": 1}}, False),
+        ({"city": {"pay": 1}}, False),
+        ({}, False),
+    ],
+)
+def test_a_merge_patch_meets_what_it_names_or_replaces(patch: Any, expected: bool) -> None:
+    assert meets(patch, ("vars.pay", "vars.team.pay", "title")) is expected
+    assert not meets(patch, ())
+    assert meets(patch, ("vars",))

@@ -9,6 +9,7 @@ from perdure.core.access.views import of_conflicts, of_diff, of_event, of_state
 from perdure.core.session import state as states
 from perdure.core.session.agents import RoomMessage
 from perdure.core.session.event import Payload
+from perdure.core.session.kinds import KINDS
 from perdure.core.session.links import ConflictFound, Links, PendingConflict
 from perdure.core.session.origin import Config, Configured, Created, Origin
 from perdure.core.session.scratchpad import Pad, Scratchpads, ScratchpadWritten
@@ -114,3 +115,15 @@ def test_a_difference_between_sessions_is_filtered_by_the_names_of_fields() -> N
     found = [["=", ["vars", "pay"], 1, 2], ["+", ["scratchpads", "critic"], SECRET], ["-", ["vars", "open"], 3]]
     assert of_diff(found, ("vars.pay", "scratchpad")) == [["-", ["vars", "open"], 3]]
     assert of_diff(found, ("scratchpad.writer",)) == found
+
+
+FIELDS = {"created", "configured", "conflict_found", "scratchpad_written", "vars_patched"}
+
+
+@pytest.mark.parametrize("kind", sorted(kind for kind, payload in KINDS.items() if payload.redactable))
+def test_hidden_turns_hide_whatever_an_event_says(kind: str) -> None:
+    data = dict.fromkeys(("content", "text", "summary", "comment", "note", "data", "result", "query", "name"), SECRET)
+    for path in ("turns", "conversation", "turns.content", "*"):
+        if kind not in FIELDS:
+            assert times(of_event(kind, data, (path,))) == 0, path
+    assert of_event(kind, data, ("vars.pay", "*.pay")) == data or kind in FIELDS

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.core.errors import Invalid, Refused, TooDeep
-from perdure.core.session.jsonpatch import merged, patched
+from perdure.core.errors import Invalid, Refused, TooDeep, TooLarge
+from perdure.core.session.jsonpatch import MAX_OPERATIONS, merged, patched, pointed
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab/~", max_size=3),
@@ -136,3 +136,42 @@ def test_whatever_is_no_patch_is_refused_and_nothing_else_is_raised(document: di
     if patch != []:
         with pytest.raises((Invalid, Refused)):
             patched(document, patch)
+
+
+def test_a_patch_has_so_many_operations_and_no_more() -> None:
+    add = {"op": "add", "path": "/a/-", "value": 1}
+    assert patched({"a": []}, [add] * MAX_OPERATIONS) == {"a": [1] * MAX_OPERATIONS}
+    with pytest.raises(TooLarge):
+        patched({"a": []}, [add] * (MAX_OPERATIONS + 1))
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    document = {"a": {"list": [1]}}
+    operations = [
+        {"op": "add", "path": "/a/list/-", "value": 2},
+        {"op": "copy", "from": "/a", "path": "/b"},
+        {"op": "add", "path": "/a/list/-", "value": 3},
+        {"op": "add", "path": "/b/list/-", "value": 4},
+    ]
+    assert patched(document, operations) == {"a": {"list": [1, 2, 3]}, "b": {"list": [1, 2, 4]}}
+    assert document == {"a": {"list": [1]}}
+
+
+def test_a_document_cannot_be_doubled_over_and_over() -> None:
+    with pytest.raises(TooLarge):
+        patched({"a": ["x"]}, [{"op": "copy", "from": "/a", "path": "/a/-"}] * 60)
+    with pytest.raises(TooLarge):
+        patched({"a": "x" * 1_000_000}, [{"op": "copy", "from": "/a", "path": f"/{n}"} for n in range(100)])
+
+
+def test_a_value_that_was_put_stays_as_it_was_given() -> None:
+    given: dict[str, Any] = {"inner": []}
+    operations = [{"op": "add", "path": "/a", "value": given}, {"op": "add", "path": "/a/inner/-", "value": 1}]
+    assert patched({}, operations) == {"a": {"inner": [1]}}
+    assert given == {"inner": []}
+
+
+def test_where_operations_point_is_told_of_whatever_can_be_read() -> None:
+    operations = [{"op": "copy", "from": "/a~1b", "path": ""}, 7, {"op": "test", "path": 1}, {"from": "x"}]
+    assert list(pointed(operations)) == [[], ["a/b"]]
+    assert list(pointed({"path": "/a"})) == []

@@ -115,14 +115,24 @@ async def test_one_who_spells_the_head_byte_by_byte_is_let_go(connected: Any) ->
     assert transport.closed
 
 
-async def test_a_body_may_take_its_time_as_long_as_it_keeps_coming(connected: Any) -> None:
+async def test_a_streamed_body_may_take_its_time_as_long_as_it_keeps_coming(connected: Any) -> None:
     found, transport, clock = connected
-    found.data_received(HEAD)
+    found.data_received(HEAD.replace(b"/v1/sessions", b"/v1/blobs"))
     for _ in range(20):
         clock.pass_by(protocol.IDLE_SECONDS - 5)
         found.data_received(b"x")
     assert not transport.closed
     clock.pass_by(protocol.IDLE_SECONDS + protocol.LOOK_SECONDS + 1)
+    assert transport.closed
+
+
+async def test_any_other_body_must_be_there_in_time(connected: Any) -> None:
+    found, transport, clock = connected
+    found.data_received(HEAD)
+    for _ in range(10):
+        clock.pass_by(4)
+        if not transport.closed:
+            found.data_received(b"x")
     assert transport.closed
 
 

@@ -1,9 +1,14 @@
 """What lists, searches, counts, blobs, keys and policies over HTTP let nobody reach."""
 
+import json
+from pathlib import Path
 from typing import Any
 
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jwt.algorithms import ECAlgorithm
 
 from perdure.core.access.decide import decide
 from perdure.core.access.isolation import MODELS, PERMISSIONS
@@ -11,6 +16,7 @@ from perdure.core.access.roles import Action, Actor, Context, Resource, Role, Th
 from perdure.core.access.rules import Condition, FieldRule, Policy, Rule
 from perdure.edge.http.api import finding
 from perdure.edge.http.seeing import isolation_matters
+from perdure.edge.http.settings import Issuer
 from perdure.testing import FixedAmbient
 from tests.edge.http.world import Client, World, world
 
@@ -249,3 +255,124 @@ async def test_what_a_blob_is_called_is_replaced_by_admins_alone() -> None:
         assert (await bob.post("/v1/blobs?replace=true", raw=b"hers")).status == 403
         assert (await root.post("/v1/blobs?name=a.html&replace=true", raw=b"hers", headers=html)).status == 201
         assert (await ana.get(at)).json["name"] == "a.html"
+
+
+# ── keys, principals, policies ──
+
+
+async def test_a_key_made_with_one_that_expires_does_not_outlive_it() -> None:
+    ambient = FixedAmbient()
+    async with world(ambient=ambient, **FREE) as there:
+        await there.principal("ana")
+        directory, ends = there.store.directory, ambient.now() + 60 * SECOND
+        short = await directory.add_key("local", "ana", by=None, expires_at=ends)
+        holder = await directory.identify(short.spelled)
+        for asked, given_ in ((None, ends), (ends + SECOND, ends), (ends - SECOND, ends - SECOND)):
+            made = await directory.add_key("local", "ana", by=holder, expires_at=asked)
+            assert made.key.expires_at == given_
+        (key, child) = Client(there, short.spelled), await directory.add_key("local", "ana", by=holder)
+        assert (await key.get("/v1/whoami")).status == 200
+        ambient.advance(60)
+        for spelled in (short.spelled, child.spelled):
+            assert (await Client(there, spelled).get("/v1/whoami")).status == 401
+        assert (await directory.add_key("local", "ana", by=None)).key.expires_at is None
+
+
+async def test_an_admin_s_key_that_expires_makes_none_for_others_that_lasts() -> None:
+    ambient = FixedAmbient()
+    async with world(ambient=ambient, **FREE) as there:
+        await there.principal("ana")
+        await there.principal("root", Role.ADMIN)
+        ends = ambient.now() + 60 * SECOND
+        short = await there.store.directory.add_key("local", "root", by=None, expires_at=ends)
+        made = await Client(there, short.spelled).post("/v1/keys", {"principal": "ana"})
+        assert (made.status, made.json["expires_at"]) == (201, ends)
+
+
+async def test_a_principal_is_changed_whole_or_not_at_all() -> None:
+    async with world(**FREE) as there:
+        root = await there.principal("root", Role.ADMIN)
+        ana = await there.principal("ana")
+        before = (await root.get("/v1/principals/root")).json
+        refused = await root.patch("/v1/principals/root", {"roles": ["admin", "owner"], "enabled": False})
+        assert (refused.status, refused.json["code"]) == (409, "last_admin")
+        assert (await root.get("/v1/principals/root")).json == before
+        log = there.store.services("_perdure").sessions.log
+        version = (await log.head(there.store.directory.session)).row.version
+        changed = await root.patch("/v1/principals/ana", {"roles": ["viewer"], "enabled": False})
+        assert (changed.json["roles"], changed.json["status"]) == (["viewer"], "disabled")
+        assert (await log.head(there.store.directory.session)).row.version == version + 2
+        assert (await ana.get("/v1/whoami")).status == 401
+        back = await root.patch("/v1/principals/ana", {"enabled": True})
+        assert (back.json["roles"], back.json["status"]) == (["viewer"], "active")
+        assert (await root.patch("/v1/principals/nobody", {"enabled": True})).status == 404
+
+
+async def test_a_policy_that_would_keep_its_setter_from_setting_another_is_refused() -> None:
+    async with world(**FREE) as there:
+        root = await there.principal("root", Role.ADMIN)
+        inside = {"networks": ["127.0.0.0/8"]}
+        for rule in (
+            {"effect": "deny"},
+            {"effect": "deny", "actions": ["write:policies"], "when": {"names": ["root"]}},
+            {"effect": "deny", "actions": ["write:*"], "when": inside},
+            {"effect": "deny", "unless": {"networks": ["10.0.0.0/8"]}},
+        ):
+            refused = await root.put("/v1/policies", {"rules": [rule]})
+            assert (refused.status, refused.json["code"]) == (409, "refused"), rule
+            assert "write:policies" in refused.json["detail"]
+        assert (await root.get("/v1/policies")).json == {}
+        for rule in ({"effect": "deny", "unless": inside}, {"effect": "deny", "when": {"names": ["ana"]}}):
+            assert (await root.put("/v1/policies", {"rules": [rule]})).status == 200
+        assert (await root.put("/v1/policies", {})).status == 200
+
+
+async def test_one_who_asks_too_often_in_a_session_makes_nobody_else_wait() -> None:
+    async with world(**FREE | {"session_rate": 0.001, "session_burst": 3}) as there:
+        ana, eve = await there.principal("ana"), await there.principal("eve", Role.VIEWER)
+        session = await ana.begun(isolation={"users": ["eve"]})
+        found = [(await eve.get(f"/v1/sessions/{session}")).status for _ in range(5)]
+        assert found == [200, 200, 200, 429, 429]
+        assert (await ana.get(f"/v1/sessions/{session}")).status == 200
+        token = (await ana.post(f"/v1/sessions/{session}/tokens")).json["access_token"]
+        for _ in range(2):
+            assert (await Client(there, token).get(f"/v1/sessions/{session}")).status == 200
+        assert (await ana.get(f"/v1/sessions/{session}")).status == 429
+
+
+# ── whom an issuer names ──
+
+
+async def test_whom_an_issuer_calls_ana_is_not_the_ana_of_the_directory(tmp_path: Path) -> None:
+    key, ambient = ec.generate_private_key(ec.SECP256R1()), FixedAmbient()
+    public = json.loads(ECAlgorithm.to_jwk(key.public_key())) | {"kid": "k"}
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
+    known = {
+        "audience": "perdure",
+        "jwks": str(tmp_path / "keys.json"),
+        "algorithm": "ES256",
+        "roles": {"eng": "owner"},
+    }
+    issuers = (
+        Issuer(issuer="https://a.example", **known),
+        Issuer(issuer="https://b.example", prefix="", **known),
+    )
+    now = ambient.now() // SECOND
+
+    def signed(issuer: str, name: str) -> str:
+        claims = {"iss": issuer, "aud": "perdure", "sub": name, "exp": now + 600, "iat": now, "roles": ["eng"]}
+        return jwt.encode(claims, key, algorithm="ES256", headers={"kid": "k"})
+
+    async with world(ambient=ambient, issuers=issuers, **FREE) as there:
+        ana = await there.principal("ana")
+        session = await ana.begun(title="hers")
+        stranger = Client(there, signed("https://a.example", "ana"))
+        assert (await stranger.get("/v1/whoami")).json["name"] == "https://a.example#ana"
+        assert (await stranger.get(f"/v1/sessions/{session}")).status == 404
+        trusted = Client(there, signed("https://b.example", "ana"))
+        assert (await trusted.get(f"/v1/sessions/{session}")).json["title"] == "hers"
+        own = await stranger.begun(title="its own")
+        refused = await stranger.post(f"/v1/sessions/{own}/tokens")
+        assert (refused.status, refused.json["code"]) == (403, "denied")
+        assert "directory" in refused.json["detail"]
+        assert (await Client(there, signed("https://a.example", "a\u202eb")).get("/v1/whoami")).status == 401

@@ -7,7 +7,9 @@ last admin of a tenant stays unless that is forced. `by` None is the operator, w
 
 import hmac
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
+
+from msgspec.structs import replace
 
 from perdure.core.access import handles
 from perdure.core.access.book import Book, Hook, Key, Principal, Status
@@ -27,22 +29,27 @@ from perdure.core.access.changes import (
     WebhookAdded,
     WebhookRemoved,
 )
-from perdure.core.access.roles import Actor, Role, is_scope, narrowed, scoped
+from perdure.core.access.decide import decide
+from perdure.core.access.given import (
+    APART,
+    must_be_name,
+    must_be_roles,
+    must_be_scopes,
+    must_be_tenant,
+    must_be_text,
+)
+from perdure.core.access.roles import Action, Actor, Context, Resource, Role, Thing, Verb, narrowed, scoped
 from perdure.core.access.rules import Policy
 from perdure.core.errors import AlreadyExists, Denied, Invalid, LastAdmin, NotFound, Refused, Unauthenticated
 from perdure.core.session.shown import shown
-from perdure.core.session.values import check
 
 EVERYTHING: Final = ("*",)
 KINDS: Final = ("person", "agent", "service")
-MAX_NAME: Final = 256
 MAX_URL: Final = 2048
 MOST_EVENTS: Final = 64
-MOST_SCOPES: Final = 256
 MOST_KEYS: Final = 1000
 """So many keys that count may one principal have."""
-OURS: Final = "_"
-"""Tenants whose names begin so are perdure's own; nobody is let into them."""
+SET_POLICY: Final = Action(Verb.WRITE, Thing.POLICIES)
 _NO_HASH: Final = bytes(32)
 _GONE: Final = (Status.ERASING, Status.FORGOTTEN, Status.CLEARED)
 
@@ -143,13 +150,15 @@ def find_webhook(book: Book, tenant: str, id: str) -> Hook:
 
 def decide_add_principal(book: Book, asked: PrincipalAdded, by: Actor | None) -> tuple[AnyEntry, ...]:
     """Let somebody in. `AlreadyExists` when the tenant has one of that name, `Denied` unless an admin of it asks."""
-    tenant, name = must_be_tenant(asked.tenant), _text("name", asked.name)
+    tenant, name = must_be_tenant(asked.tenant), must_be_name(asked.name)
     _must_administer(book, by, tenant)
+    if APART in name:
+        raise Invalid(f"a name with {APART} in it is one that an issuer gives; choose another name", name=shown(name))
     if asked.kind not in KINDS:
         raise Invalid(f"a principal is a {', '.join(KINDS)}, not {shown(asked.kind)}")
     for field in ("task", "agent", "acting_for"):
         if getattr(asked, field) is not None:
-            _text(field, getattr(asked, field))
+            must_be_text(field, getattr(asked, field))
     must_be_roles(asked.roles)
     _must_not_exceed(book, by, asked.roles, must_be_scopes(asked.scopes))
     if (tenant, name) in book.names or name in book.principals:
@@ -235,15 +244,15 @@ def _kept(book: Book, tenant: str, id: str, by: Actor | None) -> Principal:
 
 
 def decide_add_key(book: Book, asked: KeyAdded, by: Actor | None) -> tuple[AnyEntry, ...]:
-    """Give a principal a key, which opens no more than its principal may, nor than whoever gives it may. Principals may
-    make keys for themselves, admins for anybody of their tenant.
+    """Give a principal a key, which opens no more than its principal may, nor than whoever gives it may, nor for longer
+    than the key they give it with. Principals may make keys for themselves, admins for anybody of their tenant.
     """
     if by is None or by.principal != asked.principal or by.tenant != asked.tenant or by.session is not None:
         _must_administer(book, by, asked.tenant)
     known = find_principal(book, asked.tenant, asked.principal)
     if known.status is not Status.ACTIVE:
         raise Refused("this principal is disabled; enable it before giving it a key", principal=known.id)
-    _text("label", asked.label, least=0)
+    must_be_text("label", asked.label, least=0)
     scopes = must_be_scopes(asked.scopes)
     roles = known.roles if asked.roles is None else frozenset(must_be_roles(asked.roles))
     if not roles <= known.roles or not scoped(scopes) <= scoped(known.scopes):
@@ -253,7 +262,15 @@ def decide_add_key(book: Book, asked: KeyAdded, by: Actor | None) -> tuple[AnyEn
         raise Invalid("a key expires in the future; give a later time, or none for a key that lasts until revoked")
     if sum(_counts(key, known, asked.at) for key in book.keys.values() if key.principal == known.id) >= MOST_KEYS:
         raise Refused(f"this principal has {MOST_KEYS} keys; revoke some first", limit=MOST_KEYS)
-    return (asked,)
+    return (replace(asked, expires_at=_no_later(book, by, asked.expires_at)),)
+
+
+def _no_later(book: Book, by: Actor | None, asked: int | None) -> int | None:
+    """When a key expires that is asked for until then: no later than the one it is given with."""
+    held = None if by is None else book.keys.get(by.credential)
+    if held is None or held.expires_at is None:
+        return asked
+    return held.expires_at if asked is None else min(asked, held.expires_at)
 
 
 def decide_revoke_key(book: Book, tenant: str, asked: KeyRevoked, by: Actor | None) -> tuple[AnyEntry, ...]:
@@ -268,22 +285,32 @@ def decide_revoke_key(book: Book, tenant: str, asked: KeyRevoked, by: Actor | No
 # ── what else a tenant has ──
 
 
-def decide_set_policy(book: Book, asked: PolicySet, by: Actor | None) -> tuple[AnyEntry, ...]:
-    """Set a tenant's rules; nothing when they are so already."""
+def decide_set_policy(
+    book: Book, asked: PolicySet, by: Actor | None, address: str | None = None
+) -> tuple[AnyEntry, ...]:
+    """Set a tenant's rules; nothing when they are so already. `Refused` when whoever sets them, from this address,
+    could not set others then.
+    """
     _must_administer(book, by, must_be_tenant(asked.tenant))
     if type(asked.policy) is not Policy:
         raise Invalid(f"a policy has rules and fields; it is not {shown(asked.policy)}")
+    if by is not None:
+        context, own = Context(at=asked.at, address=address), Resource(tenant=by.tenant, session="", owner=by.name)
+        decision = decide(by, SET_POLICY, own, context, asked.policy)
+        if not decision.allowed:
+            told = f"this policy would keep you from setting another one; have no rule deny {SET_POLICY} to you"
+            raise Refused(told, action=str(SET_POLICY), rule=decision.by)
     return () if book.policies.get(asked.tenant) == asked.policy else (asked,)
 
 
 def decide_add_webhook(book: Book, asked: WebhookAdded, by: Actor | None) -> tuple[AnyEntry, ...]:
     """Tell an address of events; which address can be told is for whoever tells it to say."""
     _must_administer(book, by, must_be_tenant(asked.tenant))
-    _text("url", asked.url, most=MAX_URL)
+    must_be_text("url", asked.url, most=MAX_URL)
     if not asked.events or len(asked.events) > MOST_EVENTS:
         raise Invalid(f"a webhook names 1 to {MOST_EVENTS} events it wants to be told of, or * for all")
     for event in asked.events:
-        _text("event", event, most=64)
+        must_be_text("event", event, most=64)
     for hook in book.hooks.values():
         if (hook.tenant, hook.url) == (asked.tenant, asked.url):
             raise AlreadyExists("this address is told already; remove that webhook first", webhook=hook.id)
@@ -299,43 +326,13 @@ def decide_remove_webhook(book: Book, tenant: str, asked: WebhookRemoved, by: Ac
 
 def decide_secret(book: Book, asked: SecretAdded, *, rotate: bool) -> tuple[AnyEntry, ...]:
     """A named secret of the server's own: made if there is none, or anew. The one before stays known."""
-    _text("name", asked.name)
+    must_be_text("name", asked.name)
     if len(asked.secret) < handles.SECRET_BYTES:
         raise Invalid(f"a secret has at least {handles.SECRET_BYTES} random bytes")
     return (asked,) if rotate or asked.name not in book.secrets else ()
 
 
 # ── what all of them ask ──
-
-
-def must_be_tenant(tenant: object) -> str:
-    """The name of a tenant that people may be let into, or `Invalid`."""
-    found = _text("tenant", tenant)
-    if found.startswith(OURS):
-        raise Invalid(f"tenants that begin with {OURS} are perdure's own; choose another name", tenant=found)
-    return found
-
-
-def must_be_roles(roles: Iterable[Any]) -> tuple[Role, ...]:
-    """Roles, or their names, each once; `Invalid` when one is none."""
-    found = tuple(roles) if isinstance(roles, list | tuple | set | frozenset) else (roles,)
-    known = {role.value: role for role in Role}
-    for role in found:
-        if type(role) is not Role and not (type(role) is str and role in known):
-            raise Invalid(f"a role is one of {', '.join(known)}, not {shown(role)}")
-    named = {role if type(role) is Role else known[role] for role in found}
-    return tuple(sorted(named, key=lambda role: role.value))
-
-
-def must_be_scopes(scopes: Iterable[Any]) -> tuple[str, ...]:
-    """Scopes as a caller gave them, each once; `Invalid` says which one is none."""
-    found = tuple(scopes) if isinstance(scopes, list | tuple | set | frozenset) else None
-    if found is None or len(found) > MOST_SCOPES:
-        raise Invalid(f"scopes are a list of at most {MOST_SCOPES} texts like read:turns, not {shown(scopes)}")
-    for scope in found:
-        if type(scope) is not str or not is_scope(scope):
-            raise Invalid(f"{shown(scope)} is no scope; write verb:thing, as read:turns, with * for any of either")
-    return tuple(sorted(set(found)))
 
 
 def _must_administer(book: Book, by: Actor | None, tenant: str) -> None:
@@ -371,12 +368,3 @@ def _must_leave_an_admin(book: Book, leaving: Principal, force: bool) -> None:
         raise LastAdmin(
             "this is the last admin of the tenant; make another one first, or force it", principal=leaving.id
         )
-
-
-def _text(field: str, value: object, *, least: int = 1, most: int = MAX_NAME) -> str:
-    if type(value) is not str or not least <= len(value) <= most or not value.isprintable() or value != value.strip():
-        raise Invalid(
-            f"{field} is a printable text of {least} to {most} characters without spaces around it, not {shown(value)}"
-        )
-    check(value)
-    return value

@@ -1,7 +1,8 @@
 """What an actor sees of a session's documents when some fields are hidden: states, events, patches, conflicts.
 
 Fields are named as users know them: `title`, `tags`, `metadata`, `config`, `vars`, `scratchpad` (below it the names of
-agents), `turns`, which is everything that was said and done (`conversation` means the same). Here is where each of them stands in the documents that a session is made of. All documents are plain data.
+agents), and `turns` for everything that was said and done, which `conversation` means, too. Here is where each of them
+stands in the documents that a session is made of. All documents are plain data.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ _IN_STATE: Final[Mapping[str, tuple[str, ...]]] = {
 }
 SAID: Final = ("turns", "conversation")
 """The names of what was said and done; a path inside them hides all of it, since words cannot be told apart."""
-_SAID_IN_STATE: Final = ("turns", "quality.wanted", "life.compensations", "life.exit_criteria")
+_SAID_IN_STATE: Final = ("turns", "quality.wanted", "life.compensations")
 _SAYING: Final[tuple[type[Payload], ...]] = (
     agents.Delegation,
     agents.RoomMessage,
@@ -54,7 +55,9 @@ _SAYING: Final[tuple[type[Payload], ...]] = (
     turns.TurnStarted,
 )
 _SAYS: Final = frozenset(payload.kind for payload in _SAYING)
-_STRUCTURE: Final = frozenset({"call", "child", "first", "of", "role", "slice", "spent", "tokens_in", "tokens_out", "upto"})
+_STRUCTURE: Final = frozenset(
+    {"call", "child", "first", "of", "role", "slice", "spent", "tokens_in", "tokens_out", "upto"}
+)
 """What is told of an event that says something, when what was said is hidden."""
 _OWN_PAD: Final = "\0"
 """The session's own scratchpad in a path; its real name is empty, which paths cannot spell."""

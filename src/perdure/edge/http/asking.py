@@ -1,6 +1,5 @@
 """A request that was let in: who asks for what, and everything an endpoint needs to answer."""
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from perdure.core.access.roles import Action, Actor, Decision, Reason
@@ -114,22 +113,14 @@ class Ask:
     async def body(self) -> Any:
         """The body as the endpoint declares it; its blank when it may be left out and was."""
         endpoint = self.endpoint
-        data = await self._whole()
+        data = await self.request.body()
         if not data and endpoint.optional:
             return endpoint.body()
         return typed(data, endpoint.body, self.heard, endpoint.decoder)
 
     async def document(self) -> Any:
         """The body as any JSON document."""
-        return loose(await self._whole(), self.heard)
-
-    async def _whole(self) -> bytes:
-        """The body, if it comes in time."""
-        try:
-            async with asyncio.timeout(self.node.settings.request_timeout):
-                return await self.request.body()
-        except TimeoutError:
-            raise Invalid("the body did not come in time; send it at once", code="slow") from None
+        return loose(await self.request.body(), self.heard)
 
     def query(self) -> Any:
         """The query as the endpoint declares it; `Invalid` for a name it does not know."""

@@ -156,7 +156,7 @@ class Entrance:
         remembered of sessions that are not. `RateLimited` when there were too many, `Denied` when unusual ones are to
         be held back.
         """
-        self._held(self.pace.session(session, endpoint.name))
+        self._held(self.pace.session(session, actor.principal, endpoint.name))
         size = request.declared or 0
         unusual = self.pace.unusual(actor.principal, session, endpoint.name, size, request.address)
         if unusual and self.pace.block:
@@ -273,6 +273,7 @@ def issuer_of(configured: Configured) -> Issuer:
         tenant_claim=configured.tenant_claim or "",
         tenants=configured.tenants,
         name_claim=configured.name_claim,
+        prefix=configured.prefix,
         roles_claim=configured.roles_claim,
         roles={word: Role(role) for word, role in configured.roles.items()},
     )

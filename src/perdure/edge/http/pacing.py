@@ -24,9 +24,11 @@ class Pace:
         """Microseconds until a request of a principal is taken; 0 when it is taken now."""
         return self._principals.admit(principal, self._ambient.now())
 
-    def session(self, session: str, operation: str) -> int:
-        """Microseconds until a request of a kind in a session is taken; 0 when it is taken now."""
-        return self._sessions.admit((session, operation), self._ambient.now())
+    def session(self, session: str, principal: str, operation: str) -> int:
+        """Microseconds until a principal's request of a kind in a session is taken; 0 when it is taken now. Nobody's
+        requests make another one wait.
+        """
+        return self._sessions.admit((session, principal, operation), self._ambient.now())
 
     def stranger(self, address: str | None) -> int:
         """Microseconds until another failed attempt is looked at."""
@@ -41,8 +43,8 @@ class Pace:
 
     def admit(self, claims: Claims, request: Seen) -> int:
         """Both limits, for a session token: from both of them or from none."""
-        asked = (self._principals, claims.principal), (self._sessions, (claims.session, request.operation))
-        return admit_all(asked, self._ambient.now())
+        of_session = (claims.session, claims.principal, request.operation)
+        return admit_all(((self._principals, claims.principal), (self._sessions, of_session)), self._ambient.now())
 
     def suspicious(self, claims: Claims, request: Seen) -> bool:
         """As `unusual`, for a session token."""

@@ -13,6 +13,7 @@ HEAD_SECONDS: Final = 15.0
 """From the first byte of a request, or from connecting, to the end of its head."""
 IDLE_SECONDS: Final = 30.0
 """Without a byte, in the middle of a body."""
+STREAMED: Final = (b"/v1/blobs", b"/v1/import")
 LOOK_SECONDS: Final = 5.0
 MAX_HEAD: Final = 64 * 1024
 
@@ -20,12 +21,21 @@ MAX_HEAD: Final = 64 * 1024
 class Patient(HttpToolsProtocol):
     """One connection."""
 
+    body_seconds = 30.0
+    """For a whole body, but for those that are streamed."""
     _heading: float | None = None
     """Since when a head is awaited; None when none is."""
     _waiting: float | None = None
     """When the last bytes of a body came that is not complete; None outside one."""
+    _until: float | None = None
+    """When a body must be there."""
     _size = 0
     _timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def within(cls, seconds: float) -> type["Patient"]:
+        """Connections that wait so long for a body."""
+        return type("Patient", (cls,), {"body_seconds": seconds})
 
     def connection_made(self, transport: Any) -> None:
         """Somebody connected, and should say something."""
@@ -56,7 +66,9 @@ class Patient(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is there; the body may follow."""
-        self._heading, self._size, self._waiting = None, 0, self.loop.time()
+        now = self.loop.time()
+        self._heading, self._size, self._waiting = None, 0, now
+        self._until = None if self.url.startswith(STREAMED) else now + self.body_seconds
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -75,8 +87,9 @@ class Patient(HttpToolsProtocol):
     def _look(self) -> None:
         now = self.loop.time()
         slow = self._heading is not None and now - self._heading > HEAD_SECONDS
-        stuck = self._waiting is not None and now - self._waiting > IDLE_SECONDS
-        if slow or stuck:
+        if self._waiting is not None:
+            slow = now - self._waiting > IDLE_SECONDS or (self._until is not None and now > self._until)
+        if slow:
             self.transport.close()
         else:
             self._look_later()

@@ -5,9 +5,10 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.access.decide import decide
-from perdure.core.access.fields import touched, within
+from perdure.core.access.fields import first_touch, spelled, touched
 from perdure.core.access.roles import Action, Actor, Context, Reason, Resource, Role, Thing, Verb
-from perdure.core.errors import Denied, NotFound
+from perdure.core.access.views import SAID, hides_words
+from perdure.core.errors import Denied, NotFound, VersionConflict
 from perdure.core.session.changes import changes
 from perdure.core.session.diff import diff
 from perdure.core.session.ids import SessionId
@@ -15,6 +16,7 @@ from perdure.core.session.state import State
 from perdure.edge.http.asking import Ask, allowed, missing, path_id
 from perdure.edge.session import AsyncSession
 from perdure.ports.store import Row
+from perdure.services.loading import Loaded, stale
 
 READ_STATE: Final = Action(Verb.READ, Thing.STATE)
 WRITE_STATE: Final = Action(Verb.WRITE, Thing.STATE)
@@ -61,10 +63,10 @@ def must_not_search_hidden(ask: Ask, conditions: dict[str, Any]) -> None:
         raise Denied("you may not search what was said in sessions that you may not read", reason="role")
     if not ask.hidden:
         return
-    asked = [f"metadata.{name}" for name in conditions.get("metadata") or {}]
+    asked = [spelled(("metadata", name)) for name in conditions.get("metadata") or {}]
     asked += [name for name in ("title", "tags") if conditions.get(name)]
-    asked += ["turns"] if conditions.get("text") else []
-    if any(within(path, ask.hidden) for path in asked):
+    asked += ["title", *SAID] if conditions.get("text") else []  # words are looked for in titles, too
+    if first_touch(asked, ask.hidden) is not None:
         raise Denied("you may not search by a field that is hidden from you", reason="field")
 
 
@@ -82,10 +84,10 @@ def _sees(ask: Ask, action: Action, resource: Resource) -> bool:
     )
 
 
-def must_see(ask: Ask, field: str) -> None:
-    """`Denied` when a field is hidden from whoever asks."""
-    if ask.hidden and within(field, ask.hidden):
-        raise Denied(f"{field} is hidden from you by a policy", reason="field")
+def must_see_words(ask: Ask) -> None:
+    """`Denied` when what was said and done is hidden from whoever asks."""
+    if hides_words(ask.hidden):
+        raise Denied("what was said here is hidden from you by a policy", reason="field")
 
 
 def must_see_all(ask: Ask) -> None:
@@ -94,20 +96,93 @@ def must_see_all(ask: Ask) -> None:
         raise Denied("some fields are hidden from you, so this cannot be had whole", reason="field")
 
 
-async def must_write(ask: Ask, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """`Denied` when whoever asks may not change vars so: not at all here, or not a field that it touches."""
+async def must_write(
+    ask: Ask, before: dict[str, Any], after: dict[str, Any], asked: tuple[str, ...] = ("vars",)
+) -> None:
+    """`Denied` when whoever asks may not change vars so: not at all here, or not a field that it touches. `asked` are
+    the paths that the request names.
+    """
     if ask.endpoint.action != WRITE_STATE or ask.policy.fields:
-        await must(ask, Thing.STATE, touched(changes(diff(before, after))))
+        await must(ask, Thing.STATE, written(ask, before, after, asked))
 
 
-async def must(ask: Ask, thing: Thing, fields: tuple[str, ...] = ()) -> None:
-    """`Denied` when whoever asks may not write a part of the session that their request touches besides its own."""
-    state = await state_of(ask, ask.id)
+def written(
+    ask: Ask, before: Any, after: Any, asked: tuple[str, ...], root: tuple[str, ...] = ("vars",)
+) -> tuple[str, ...]:
+    """The paths that a change of a document writes to: what it changes, and of what is hidden all that it names; else
+    whoever guesses a hidden value right would be told so.
+    """
+    named = tuple(path for path in asked if first_touch((path,), ask.hidden) is not None)
+    return (*touched(changes(diff(before, after)), root), *named)
+
+
+def written_to_session(
+    ask: Ask,
+    state: State,
+    *,
+    title: str | None = None,
+    tags: tuple[str, ...] | None = None,
+    metadata: dict[str, Any] | None = None,
+    config: dict[str, Any] | None = None,
+) -> tuple[str, ...]:
+    """The paths that a change of a session's title, tags, metadata or configuration writes to."""
+    found = [name for name, value in (("title", title), ("tags", tags)) if value is not None]
+    if metadata is not None:
+        found += written(ask, state.origin.metadata, metadata, ("metadata",), ("metadata",))
+    if config:
+        document = msgspec.to_builtins(state.config)
+        before = {name: document[name] for name in config if name in document}
+        named = tuple(spelled(("config", name)) for name in config)
+        found += written(ask, before, config, named, ("config",))
+    return tuple(found)
+
+
+async def pinned(ask: Ask, seen: int | bytes | None) -> Loaded:
+    """The session as it stands, to check a write against, which then goes on from this very version. `VersionConflict`
+    when the client saw another one: what is checked and what is written must not part.
+    """
+    loaded = await ask.services.sessions.loader.load(ask.id)
+    if stale(loaded, seen):
+        found, expected = loaded.state.version, seen.hex() if isinstance(seen, bytes) else seen
+        told = f"session {ask.id} is at version {found}, not {expected}; reload and decide again"
+        raise VersionConflict(told, session=ask.id, expected=expected, found=found)
+    return loaded
+
+
+async def must(ask: Ask, thing: Thing, fields: tuple[str, ...] = (), session: SessionId | None = None) -> None:
+    """`Denied` when whoever asks may not write a part of the session, or of another one, that their request touches."""
+    state = await state_of(ask, session or ask.id)
     if state is None:
         raise missing()
+    _must(ask, Action(Verb.WRITE, thing), fields, resource_of(state))
+
+
+async def must_in_branch(ask: Ask, title: str | None, config: dict[str, Any] | None) -> None:
+    """`Denied` when a branch would get a title or configuration that whoever asks may not write."""
+    state = await state_of(ask, ask.id)
+    if ask.policy.fields and state is not None:
+        fields = written_to_session(ask, state, title=title, config=config)
+        _must(ask, ask.endpoint.action, fields, resource_of(state))
+
+
+def must_begin(ask: Ask, **documents: Any) -> None:
+    """`Denied` when a new session would hold a field that whoever asks may not write, in a session of their own."""
+    if not ask.policy.fields:
+        return
+    fields: list[str] = []
+    for name, value in documents.items():
+        if isinstance(value, dict):
+            fields += [spelled((name, inner)) for inner in value]
+        elif value:
+            fields.append(name)
+    _must(ask, ask.endpoint.action, tuple(fields), Resource(tenant=ask.actor.tenant, session="", owner=ask.actor.name))
+
+
+def _must(ask: Ask, action: Action | None, fields: tuple[str, ...], resource: Resource) -> None:
+    if action is None:
+        raise TypeError("an endpoint that writes names its action")
     context = msgspec.structs.replace(_context(ask), fields=fields)
-    action = Action(Verb.WRITE, thing)
-    decision = decide(ask.actor, action, resource_of(state), context, ask.policy)
+    decision = decide(ask.actor, action, resource, context, ask.policy)
     if decision.reason is Reason.FIELD:
         told = f"{decision.by} is not yours to write, by a policy; leave it as it is"
         raise Denied(told, reason="field", field=decision.by)

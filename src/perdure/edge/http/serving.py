@@ -78,7 +78,7 @@ def _config(uvicorn: Any, application: Any, settings: Settings) -> Any:
     return uvicorn.Config(
         application,
         loop="auto",
-        http=Patient,
+        http=Patient.within(settings.request_timeout),
         ws="websockets-sansio",
         ws_max_size=settings.max_body,
         lifespan="on",

@@ -37,6 +37,13 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tenant_claim: Annotated[str | None, Meta(description="the claim that names the tenant instead")] = None
     tenants: Annotated[tuple[str, ...], Meta(description="which tenants that claim may name; no other counts")] = ()
     name_claim: Annotated[str, Meta(min_length=1, description="the claim that names the person")] = "sub"
+    prefix: Annotated[
+        str | None,
+        Meta(
+            description="what stands before their names here; unset: the issuer and `#`, as in no name of the "
+            'directory. `""` trusts them with every name of the tenant: whoever they call ana is ana',
+        ),
+    ] = None
     roles_claim: Annotated[str, Meta(min_length=1, description="the claim with their roles or groups")] = "roles"
     roles: Annotated[dict[str, Role], Meta(description="which of those is which role here; others are none")] = {}
 
@@ -96,13 +103,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     max_body: Annotated[int, Meta(ge=KIB, le=GIB, description="bytes of a request's body")] = 16 * MIB
     max_blob: Annotated[int, Meta(ge=KIB, description="bytes of a blob or an import, which are streamed")] = GIB
-    max_depth: Annotated[int, Meta(ge=4, le=64, description="levels of nesting in a body")] = 64
     rate: Annotated[float, Meta(gt=0, le=1e6, description="requests per second of one principal")] = 500.0
     burst: Annotated[int, Meta(ge=1, description="requests of one principal at once, after a rest")] = 1000
-    session_rate: Annotated[float, Meta(gt=0, le=1e6, description="requests per second of one kind in one session")] = (
-        200.0
-    )
-    session_burst: Annotated[int, Meta(ge=1, description="requests of one kind in one session at once")] = 400
+    session_rate: Annotated[
+        float, Meta(gt=0, le=1e6, description="requests per second of one kind by one principal in one session")
+    ] = 200.0
+    session_burst: Annotated[
+        int, Meta(ge=1, description="requests of one kind by one principal in one session at once")
+    ] = 400
     stranger_rate: Annotated[
         float, Meta(gt=0, le=1e6, description="failed attempts per second from one address to say who one is")
     ] = 0.5
@@ -110,7 +118,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_concurrent: Annotated[int, Meta(ge=1, description="requests under way; more are told to come back")] = 512
     max_surfaces: Annotated[int, Meta(ge=0, description="live streams and surfaces attached to this node")] = 10_000
     max_session_surfaces: Annotated[int, Meta(ge=0, description="of those, how many to one session")] = 2000
-    request_timeout: Annotated[Seconds, Meta(description="seconds a request may take")] = 30.0
+    request_timeout: Annotated[Seconds, Meta(description="seconds a request's body may take to come in")] = 30.0
     shutdown_grace: Annotated[
         Seconds, Meta(description="seconds that requests under way have when the server leaves")
     ] = 10.0

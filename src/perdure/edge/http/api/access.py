@@ -182,15 +182,16 @@ async def get_principal(ask: Ask) -> Answer:
     example={"enabled": False},
 )
 async def change_principal(ask: Ask) -> Answer:
-    """Give other roles or scopes, shut out or let in again; it holds at the next request, on every node."""
+    """Give other roles or scopes, shut out or let in again: all of it or none, from the next request on every node."""
     body: PrincipalChange = await ask.body()
-    directory, tenant, id = ask.node.tenants.directory, ask.actor.tenant, ask.params["principal_id"]
-    found = await directory.principal(tenant, id)
-    if body.roles is not None or body.scopes is not None:
-        found = await directory.change_principal(tenant, id, by=ask.actor, roles=body.roles, scopes=body.scopes)
-    if body.enabled is not None:
-        change = directory.enable_principal if body.enabled else directory.disable_principal
-        found = await change(tenant, id, by=ask.actor)
+    found = await ask.node.tenants.directory.change_principal(
+        ask.actor.tenant,
+        ask.params["principal_id"],
+        by=ask.actor,
+        roles=body.roles,
+        scopes=body.scopes,
+        enabled=body.enabled,
+    )
     return ask.answer(_principal(found))
 
 
@@ -224,7 +225,7 @@ async def erase_person(ask: Ask) -> Answer:
     example={"principal": "ana", "label": "laptop", "scopes": ["read:*"]},
 )
 async def add_key(ask: Ask) -> Answer:
-    """Make a key. It never allows more than its principal may, nor more than whoever makes it."""
+    """Make a key. It never allows more than its principal may, nor more than whoever makes it, nor for longer."""
     body: KeyBody = await ask.body()
     made = await ask.node.tenants.directory.add_key(
         ask.actor.tenant,
@@ -271,9 +272,13 @@ async def get_policy(ask: Ask) -> Answer:
     body=Policy,
     answer=Policy,
     sensitive=True,
+    errors=(errors.Refused,),
     example={"fields": [{"path": "vars.salary", "read": ["owner"]}]},
 )
 async def set_policy(ask: Ask) -> Answer:
     """Lay down the tenant's policy anew."""
     policy: Policy = await ask.body()
-    return ask.answer(await ask.node.tenants.directory.set_policy(ask.actor.tenant, policy, by=ask.actor))
+    address = ask.request.address
+    return ask.answer(
+        await ask.node.tenants.directory.set_policy(ask.actor.tenant, policy, by=ask.actor, address=address)
+    )

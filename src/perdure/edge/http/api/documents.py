@@ -1,19 +1,21 @@
 """A session's documents: its state, with the application's own `vars`, and its scratchpads."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from perdure.core import errors
+from perdure.core.access.fields import ANY, first_touch, meets, spelled
 from perdure.core.access.roles import Thing, Verb
-from perdure.core.access.views import of_diff
-from perdure.core.errors import Invalid, VersionConflict
+from perdure.core.access.views import of_diff, pad_path
+from perdure.core.errors import Denied, Invalid, VersionConflict
 from perdure.core.session import commands as do
-from perdure.core.session.jsonpatch import merged, patched
+from perdure.core.session.jsonpatch import merged, patched, pointed
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.reaching import must_see, must_write, other
+from perdure.edge.http.reaching import must, must_write, other, pinned
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import ScratchpadView, StateView, Version, scratchpad_view, state_view
 
@@ -89,10 +91,14 @@ async def read_state(ask: Ask) -> Answer:
 async def replace_state(ask: Ask) -> Answer:
     """Make this the application's own state."""
     body: VarsBody = await ask.body()
-    state = await ask.session.state()
-    await must_write(ask, state.vars.document, body.vars)
     command = do.SetVars(document=body.vars, schema=body.schema, schema_version=body.schema_version)
-    return await _set(ask, command, ask.seen)
+    asked = ["put state", body.vars, body.schema, body.schema_version]
+
+    async def replaced(before: dict[str, Any]) -> do.SetVars:
+        await must_write(ask, before, body.vars)
+        return command
+
+    return await _set(ask, asked, replaced)
 
 
 @table.add(
@@ -113,22 +119,42 @@ async def patch_state(ask: Ask) -> Answer:
     change = await ask.document()
     if media != PATCH and type(change) is not dict:
         raise Invalid(f"a merge patch of vars is an object; a list of operations is sent as {PATCH}")
-    while True:
-        state = await ask.session.state()
-        before = state.vars.document
+    if media == PATCH:
+        _must_not_point_at_hidden(ask, change)
+    named = ("vars",) if media != PATCH and meets(change, ask.hidden) else ()
+
+    async def changed(before: dict[str, Any]) -> do.SetVars:
         document = patched(before, change) if media == PATCH else merged(before, change)
         if type(document) is not dict:
             raise Invalid("vars are an object; this patch would make them something else")
-        await must_write(ask, before, document)
+        await must_write(ask, before, document, named)
+        return do.SetVars(document=document)
+
+    return await _set(ask, ["patch state", media == PATCH, change], changed)
+
+
+def _must_not_point_at_hidden(ask: Ask, operations: Any) -> None:
+    """`Denied` when an operation looks at, into or around something hidden: by what it does, it would tell of it."""
+    if not ask.hidden:
+        return
+    for pieces in pointed(operations):
+        path = spelled(("vars", *(ANY if piece == "-" else piece for piece in pieces)))
+        if first_touch((path,), ask.hidden) is not None:
+            raise Denied("an operation of this patch points at a field that is hidden from you", reason="field")
+
+
+async def _set(ask: Ask, asked: list[Any], change: Callable[[dict[str, Any]], Awaitable[do.SetVars]]) -> Answer:
+    """Change vars as they stand: what is checked is what is written. Under a key, a request is told by what it asks."""
+    sessions, seen = ask.services.sessions, ask.seen
+    outcome = await sessions.repeated(ask.id, ask.key, asked)
+    while outcome is None:
+        state = (await pinned(ask, seen)).state
+        command = await change(state.vars.document)
         try:
-            return await _set(ask, do.SetVars(document=document), ask.seen or state.version)
+            outcome = await sessions.handle(ask.id, command, expected=state.version, key=ask.key, asked=asked)
         except VersionConflict:
-            if ask.seen is not None:
+            if seen is not None:
                 raise
-
-
-async def _set(ask: Ask, command: do.SetVars, expected: int | None) -> Answer:
-    outcome = await ask.services.sessions.handle(ask.id, command, expected=expected, key=ask.key)
     return ask.answer(Version(session_id=ask.id, version=outcome.version), version=outcome.version)
 
 
@@ -170,9 +196,10 @@ async def read_scratchpad(ask: Ask) -> Answer:
 async def write_scratchpad(ask: Ask) -> Answer:
     """Replace what the scratchpad says."""
     body: PadBody = await ask.body()
-    must_see(ask, "scratchpad")
+    if ask.policy.fields:
+        await must(ask, Thing.SCRATCHPAD, (pad_path(body.agent),))
     command = do.WriteScratchpad(content=body.content, agent=body.agent)
     outcome = await ask.services.sessions.handle(ask.id, command, expected=ask.seen, key=ask.key)
-    view = scratchpad_view(await ask.session.state(), body.agent or "")
+    view = scratchpad_view(await ask.session.state(), body.agent or "", ask.hidden)
     view.version = outcome.version
     return ask.answer(view, version=outcome.version)

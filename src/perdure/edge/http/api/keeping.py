@@ -12,6 +12,7 @@ from perdure.core.access.decide import decide
 from perdure.core.access.roles import Action, Context, Resource, Thing, Verb
 from perdure.core.errors import Invalid
 from perdure.core.session.jsonl import MAX_LINE
+from perdure.edge.content import note_of, source_of
 from perdure.edge.http.asgi import Answer, Request
 from perdure.edge.http.asking import Ask, allowed
 from perdure.edge.http.bringing import must_be_ours
@@ -124,14 +125,14 @@ def _uri(text: str) -> str:
     errors=(errors.DiskFull, errors.TooLarge),
 )
 async def put_blob(ask: Ask) -> Answer:
-    """Keep content too large for the log; the same content is kept once. What it is called, only an admin replaces."""
+    """Keep content too large for the log; the same content is kept once. What was said of it stays, but for admins."""
     query: BlobQuery = ask.query()
     if query.replace:  # it may be somebody else's content, too
         _must_keep_for_all(ask)
     media = ask.request.headers.get("content-type")
-    blobs = ask.db.blobs
-    limit = ask.node.settings.max_blob
-    ref = await blobs.put(ask.request.pieces(limit), media_type=media, name=query.name, replace=query.replace)
+    blobs, pieces = ask.services.blobs, ask.request.pieces(ask.node.settings.max_blob)
+    note = note_of(pieces, media, query.name)
+    ref = await blobs.put(source_of(pieces), note, replace=query.replace, lasting=not query.replace)
     ask.headers.append((b"location", f"/v1/blobs/{ref.sha256.hex()}".encode()))
     return ask.answer(_blob(await blobs.stat(ref)))
 

@@ -7,8 +7,10 @@ import msgspec
 from msgspec import Meta
 
 from perdure.core import errors
+from perdure.core.access.fields import spelled
 from perdure.core.access.roles import Action, Thing, Verb
-from perdure.core.errors import Invalid
+from perdure.core.access.views import pad_path
+from perdure.core.errors import Invalid, VersionConflict
 from perdure.core.session import commands as do
 from perdure.core.session.conversation import Item
 from perdure.core.session.decide import drafts_of
@@ -17,7 +19,7 @@ from perdure.core.session.kinds import from_document
 from perdure.core.session.scratchpad import ScratchpadWritten
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.reaching import must, must_see, must_write, other
+from perdure.edge.http.reaching import must, must_see_words, must_write, other, pinned, written_to_session
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import Events, Turns, event_view, turn_view
 from perdure.services.sessions import Outcome
@@ -150,8 +152,8 @@ async def append_events(ask: Ask) -> Answer:
     """Append events, all or none; acknowledged once the disk has them."""
     body: AppendBody = await ask.body()
     items = drafts_of(drafts(body.events))
-    if any(event.kind == ScratchpadWritten.kind for event in body.events):
-        await must(ask, Thing.SCRATCHPAD, ("scratchpad",))
+    if pads := {pad_path(event.agent) for event in body.events if event.kind == ScratchpadWritten.kind}:
+        await must(ask, Thing.SCRATCHPAD, tuple(pads))
     if body.arrange:
         outcome = await _arranged(ask, body, items)
     else:
@@ -170,13 +172,10 @@ async def append_events(ask: Ask) -> Answer:
 
 async def _arranged(ask: Ask, body: AppendBody, items: tuple[Draft, ...]) -> Outcome:
     """Write what was said elsewhere, and what else of the session changes with it, if whoever asks may change that."""
-    if body.title is not None or body.metadata is not None:
-        named = {"title": body.title, "metadata": body.metadata}
-        await must(ask, Thing.SESSION, tuple(name for name, value in named.items() if value is not None))
-    if body.vars:
-        document = (await ask.session.state()).vars.document
-        await must_write(ask, document, {**document, **body.vars})
     others = [(await other(ask, name, WRITE_STATE), vars) for name, vars in (body.others or {}).items()]
+    for found, fields in others:
+        if ask.policy.fields:  # all that is named, since those sessions may change until this is written
+            await must(ask, Thing.STATE, _named(fields), found.id)
     command = do.Record(
         drafts=items,
         more=body.more,
@@ -186,9 +185,45 @@ async def _arranged(ask: Ask, body: AppendBody, items: tuple[Draft, ...]) -> Out
         vars=body.vars or {},
         retracted=tuple(_retracted(item) for item in body.retracting),
     )
-    return await ask.services.recording.record(
-        ask.id, command, expected=_seen(ask, body), key=ask.key, others={found.id: vars for found, vars in others}
-    )
+    seen = _seen(ask, body)
+    if ask.policy.fields and body.replacing is None and not body.retracting:
+        before = await ask.services.sessions.repeated(ask.id, ask.key, command)
+        if before is not None:  # what was done already is not checked against what is there now
+            return before
+    while True:
+        checked = await _checked(ask, body, seen)
+        expected = seen if checked is None else checked
+        try:
+            return await ask.services.recording.record(
+                ask.id, command, expected=expected, key=ask.key, others={found.id: vars for found, vars in others}
+            )
+        except VersionConflict:
+            if checked is None or seen is not None:
+                raise
+
+
+async def _checked(ask: Ask, body: AppendBody, seen: int | bytes | None) -> int | None:
+    """The version at which whoever asks may change what an append changes besides; None when that is any."""
+    if body.title is None and body.metadata is None and not body.vars:
+        return None
+    if not ask.policy.fields:
+        if body.title is not None or body.metadata is not None:
+            await must(ask, Thing.SESSION)
+        if body.vars:
+            await must(ask, Thing.STATE)
+        return None
+    state = (await pinned(ask, seen)).state
+    if body.title is not None or body.metadata is not None:
+        named = written_to_session(ask, state, title=body.title, metadata=body.metadata)
+        await must(ask, Thing.SESSION, named)
+    if body.vars:
+        document = state.vars.document
+        await must_write(ask, document, {**document, **body.vars}, _named(body.vars))
+    return state.version
+
+
+def _named(fields: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(spelled(("vars", name)) for name in fields)
 
 
 def _retracted(body: RetractBody) -> do.Retract:
@@ -250,7 +285,7 @@ async def read_turns(ask: Ask) -> Answer:
 async def read_conversation(ask: Ask) -> Answer:
     """What was said and done, item by item as it was handed over."""
     query: LastQuery = ask.query()
-    must_see(ask, "turns")
+    must_see_words(ask)
     items = [_item(item) for item in await ask.session.conversation(query.last)]
     return ask.answer(Conversation(items=ask.voice.content(items)))
 

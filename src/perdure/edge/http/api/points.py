@@ -8,12 +8,13 @@ from msgspec import Meta
 
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
+from perdure.core.access.views import conflict_paths
 from perdure.core.session.waking import WakePolicy
 from perdure.edge.given import must_be_a_name
 from perdure.edge.http.api.sessions import ConfigBody, config_of
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.reaching import must_see_all, other, seen_rows
+from perdure.edge.http.reaching import must, must_in_branch, must_see_all, other, seen_rows, state_of
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import CheckpointView, Listed, StateView, checkpoint_view, session_view, state_view
 from perdure.edge.http.wire import fitted
@@ -54,7 +55,7 @@ class ResumeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Resumed(msgspec.Struct, kw_only=True):
-    """The session that goes on, and how it came to, if it was woken in place and no field of it is hidden."""
+    """The session that goes on, and how it came to, if it was woken in place."""
 
     session_id: str
     version: int
@@ -225,18 +226,19 @@ async def resume(ask: Ask) -> Answer:
     if body.checkpoint_id is None:
         policy = None if body.policy is None else fitted(body.policy, WakePolicy)
         woken = await ask.session.wake(policy, expected=ask.seen, key=ask.key)
-        plain = msgspec.to_builtins(woken, builtin_types=(bytes,))
+        # The report repeats parts of the state here and there: with hidden fields, none of it is shown.
+        plain = None if ask.hidden else msgspec.to_builtins(woken, builtin_types=(bytes,))
         view = Resumed(
             session_id=ask.id,
             version=woken.version,
             phase=woken.phase.value,
             branched=False,
-            woken=None if ask.hidden else ask.voice.content(plain),
+            woken=ask.voice.content(plain),
         )
         return ask.answer(view, version=woken.version)
-    made = await ask.session.resume(
-        body.checkpoint_id, title=body.title, config=config_of(body.config_override), key=ask.key
-    )
+    config = config_of(body.config_override)
+    await must_in_branch(ask, body.title, config)
+    made = await ask.session.resume(body.checkpoint_id, title=body.title, config=config, key=ask.key)
     row = await made.info()
     ask.headers.append((b"location", f"/v1/sessions/{made.id}".encode()))
     view = Resumed(session_id=made.id, version=row.version, phase=row.phase, branched=True)
@@ -259,12 +261,14 @@ async def branch(ask: Ask) -> Answer:
     """A session that shares this one's log up to a version and goes its own way."""
     body: BranchBody = await ask.body()
     must_be_a_name(body.called)
+    config = config_of(body.config)
+    await must_in_branch(ask, body.title, config)
     made = await ask.session.branch(
         body.at,
         kind=body.kind,
         name=body.name,
         title=body.title,
-        config=config_of(body.config),
+        config=config,
         id=None if body.called is None else ask.db.named(body.called).id,
         key=ask.key,
     )
@@ -285,6 +289,7 @@ async def branch(ask: Ask) -> Answer:
 async def rewind(ask: Ask) -> Answer:
     """A branch from before the last turns, or at a version."""
     body: RewindBody = await ask.body()
+    await must_in_branch(ask, body.title, None)
     return await _branched(ask, await ask.session.rewind(body.turns, to=body.to, title=body.title))
 
 
@@ -301,6 +306,7 @@ async def rewind(ask: Ask) -> Answer:
 async def edit(ask: Ask) -> Answer:
     """A branch in which a turn starts anew with other words, left open for the answer."""
     body: EditBody = await ask.body()
+    await must_in_branch(ask, body.title, None)
     return await _branched(ask, await ask.session.edit(body.turn, body.content, title=body.title))
 
 
@@ -331,6 +337,8 @@ async def merge(ask: Ask) -> Answer:
     """Take over another session's vars and scratchpads, three-way."""
     body: MergeBody = await ask.body()
     must_see_all(ask)
+    if ask.policy.fields:  # what the source has by then cannot be known before, so all of it must be theirs to write
+        await must(ask, Thing.STATE, ("vars", "scratchpad"))
     source = await other(ask, body.source)
     return _merged(ask, await ask.session.merge(source, body.policy, summary=body.summary))
 
@@ -348,6 +356,10 @@ async def resolve(ask: Ask) -> Answer:
     """Settle a conflict that a merge left."""
     body: ResolveBody = await ask.body()
     must_see_all(ask)
+    state = await state_of(ask, ask.id, fresh=True)
+    pending = None if state is None else state.links.conflicts.get(ask.params["conflict_id"])
+    if ask.policy.fields and pending is not None:
+        await must(ask, Thing.STATE, conflict_paths(pending.conflicts))
     return _merged(ask, await ask.session.resolve(ask.params["conflict_id"], body.choices, summary=body.summary))
 
 

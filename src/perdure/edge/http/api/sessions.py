@@ -8,16 +8,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
-from perdure.core.errors import Denied, Invalid
+from perdure.core.errors import Denied, Invalid, VersionConflict
 from perdure.core.session.origin import Config, Isolation
 from perdure.core.session.vars import Vars
 from perdure.edge.given import must_be_a_name
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.reaching import (
-    may_own_for_others,
-    may_read,
-)
+from perdure.edge.http.reaching import may_own_for_others, may_read, must, must_begin, pinned, written_to_session
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import RecordView, Version, record_view
 
@@ -164,12 +161,14 @@ async def create_session(ask: Ask) -> Answer:
     owner = body.owner if body.owner is not None else ask.actor.acting_for or ask.actor.name
     if owner not in (ask.actor.name, ask.actor.acting_for) and not may_own_for_others(ask.actor):
         raise Denied("only an admin begins sessions for others; leave owner out", reason="owner")
+    config = config_of(body.config)
+    must_begin(ask, title=body.title, tags=body.tags, metadata=body.metadata, config=config, vars=body.vars)
     session = await ask.db.create(
         body.title,
         owner=owner,
         tags=body.tags,
         metadata=body.metadata,
-        config=config_of(body.config),
+        config=config,
         vars=_vars(body),
         isolation=None if body.isolation is None else Isolation(**msgspec.structs.asdict(body.isolation)),
         exit_criteria=body.exit_criteria,
@@ -222,10 +221,26 @@ async def get_session(ask: Ask) -> Answer:
 async def change_session(ask: Ask) -> Answer:
     """Change title, tags, metadata or configuration; what is not given stays."""
     body: ChangeBody = await ask.body()
-    version = await ask.session.configure(
-        title=body.title, tags=body.tags, metadata=body.metadata, config=config_of(body.config), expected=ask.seen
-    )
+    given = {"title": body.title, "tags": body.tags, "metadata": body.metadata, "config": config_of(body.config)}
+    version = None
+    while version is None:
+        version = await _changed(ask, given)
     return ask.answer(Version(session_id=ask.id, version=version), version=version)
+
+
+async def _changed(ask: Ask, given: dict[str, Any]) -> int | None:
+    """The version after the change; None when somebody was faster, and who may change what must be checked again."""
+    expected = ask.seen
+    if ask.policy.fields:
+        state = (await pinned(ask, ask.seen)).state
+        await must(ask, Thing.SESSION, written_to_session(ask, state, **given))
+        expected = state.version
+    try:
+        return await ask.session.configure(**given, expected=expected)
+    except VersionConflict:
+        if ask.seen == expected:
+            raise
+        return None
 
 
 @table.add(

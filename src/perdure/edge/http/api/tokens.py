@@ -9,11 +9,12 @@ from msgspec import Meta
 from perdure.core import errors
 from perdure.core.access.entries import AuditEntry
 from perdure.core.access.roles import Thing, Verb
-from perdure.core.errors import Invalid, Unauthenticated
+from perdure.core.errors import Denied, Invalid, Unauthenticated
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.entrance import seen_by, url_of
 from perdure.edge.http.routes import Table
+from perdure.services.outside import CREDENTIAL
 
 table = Table()
 Text = Annotated[str, Meta(max_length=256)]
@@ -68,6 +69,8 @@ async def issue_token(ask: Ask) -> Answer:
     body: TokenBody = await ask.body()
     if body.bind_address and ask.request.address is None:
         raise Invalid("the asker has no address to bind the token to; leave bind_address out")
+    if ask.actor.credential.startswith(CREDENTIAL):
+        raise Denied("session tokens are for those in the directory; come with the issuer's token", reason="credential")
     if body.cnf is not None:
         _must_hold(ask, body.cnf)
     pair = await ask.node.entry.tokens.issue(
