@@ -63,3 +63,25 @@ async def test_a_link_that_was_used_is_a_page_in_a_browser_and_a_problem_elsewhe
         must_be_harmless(again)
         assert (again.status, b"works once" in again.body, "set-cookie" in again.headers) == (401, True, False)
         assert (await browser.get(once)).json["code"] == "unauthenticated"
+
+
+async def test_those_who_try_codes_are_slowed_down_and_written_down() -> None:
+    async with world(stranger_rate=0.001, stranger_burst=3) as there:
+        nobody = Client(there)
+        found = [(await nobody.get(f"/signin?code=guess{number}")).status for number in range(6)]
+        assert found == [401, 401, 401, 429, 429, 429]
+        await there.store.auditing.flush()
+        noted = (await there.store.auditing.page("_strangers")).items
+        assert {line.entry.what for line in noted} == {"sign_in"}
+
+
+async def test_a_sign_in_is_written_down() -> None:
+    async with world() as there:
+        await there.principal("ana")
+        principal = await there.store.directory.principal("local", "ana")
+        code = await there.node.entry.signin.code(principal.id)
+        assert (await Client(there).get(f"/signin?code={code}", headers={"accept": "text/html"})).status == 200
+        noted = (await there.store.auditing.page("local")).items
+        assert [(line.entry.what, line.entry.actor) for line in noted if line.entry.what == "sign_in"] == [
+            ("sign_in", principal.id)
+        ]

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Final
 
 from perdure.core.access.roles import Reason
-from perdure.core.errors import Denied, PerdureError, RateLimited, WorldError
+from perdure.core.errors import Denied, PerdureError, RateLimited, Unauthenticated, WorldError
 from perdure.edge.http import problems
 from perdure.edge.http.asgi import Answer, App, Gone, Receive, Request, Scope, Send
 from perdure.edge.http.asking import Ask
@@ -137,10 +137,14 @@ class Application:
 
     async def _served(self, ask: Ask) -> Answer:
         endpoint = ask.endpoint
+        entrance = self.node.entrance
         if endpoint.action is None and not endpoint.known:
             ask.decision = LET_IN
-            return await self._called(ask)
-        entrance = self.node.entrance
+            try:
+                return await self._called(ask)
+            except Unauthenticated as stranger:
+                entrance.strange(ask, stranger)
+                raise
         token = await entrance.admitted(ask, ask.params.get("session_id"))
         if endpoint.sensitive or ask.decision.reason is Reason.OVERRIDE:  # first, so that nothing happens unseen
             await entrance.noted(ask, reason=str(ask.decision.reason))
@@ -179,5 +183,5 @@ def _must_take(endpoint: Endpoint, media: str) -> None:
         or (bare.endswith("+json") and "application/json" in endpoint.takes)
     ):
         return
-    detail = f"this takes {', '.join(endpoint.takes)}"
+    detail = f"this takes {', '.join(endpoint.takes)}; say so in the header Content-Type"
     raise _Unknown(problems.answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail, PLAINLY))

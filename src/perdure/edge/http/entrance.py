@@ -222,6 +222,11 @@ class Entrance:
         if concealed is not None:
             error.__cause__ = None
 
+    def strange(self, ask: Ask, error: Unauthenticated) -> None:
+        """Have a failed attempt where anybody may try noted; `RateLimited` for those who keep trying."""
+        self.refused(ask, error)
+        self._slow_down(ask.request)
+
     def refused(self, ask: Ask, error: Any) -> None:
         """Have a refusal noted in the audit log, soon: in that of the tenant whose key was shown, if it is known."""
         entry = self._entry(ask, "denied", error.fields.get("reason") or error.code)

@@ -56,6 +56,10 @@ class Door(Protocol):
         """Have an error noted in the audit log if it is a refusal."""
         ...
 
+    def strange(self, ask: Any, error: Any) -> None:
+        """Have a failed attempt where anybody may try noted, and slow down those who keep trying."""
+        ...
+
     def refused(self, ask: Any, error: Any) -> None:
         """Have a refusal noted in the audit log, soon."""
         ...

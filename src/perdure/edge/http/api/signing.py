@@ -39,12 +39,15 @@ async def sign_in(ask: Ask) -> Answer:
     query: CodeQuery = ask.query()
     try:
         signed = await ask.node.entry.signin.enter(query.code)
-    except errors.Unauthenticated:
+    except errors.Unauthenticated as stranger:
         if not in_browser(ask.request):
             raise
+        ask.node.entrance.strange(ask, stranger)
         log.info("refused", extra={"endpoint": ask.endpoint.name, "code": errors.Unauthenticated.code})
         ask.headers.append((b"www-authenticate", b'Bearer realm="perdure"'))
         return page(HTTPStatus.UNAUTHORIZED, "perdure: not signed in", _USED, headers=ask.headers)
+    ask.actor = signed.actor
+    await ask.node.entrance.noted(ask, reason="code")
     text = f"You are signed in as {signed.actor.name}: in this browser the interface answers without a key. Try:"
     headers = [*ask.headers, (b"set-cookie", _cookie(ask, signed.cookie, signed.max_age))]
     return page(HTTPStatus.OK, "perdure: signed in", text, _NEXT, headers)
