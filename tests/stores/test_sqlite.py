@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perdure.ports.store import Store
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing import FixedAmbient, StoreContract
+from perdure.waiting import drive
 
 
 class TestSqlite(StoreContract):
@@ -21,3 +23,34 @@ class TestSqlite(StoreContract):
         await store.close()
         assert isinstance(store, SqliteStore)
         return SqliteStore(store.path, FixedAmbient())
+
+
+def test_a_question_that_waits_for_a_fork_is_asked_after_it_or_refused_when_the_store_closes(tmp_path: Path) -> None:
+    from threading import Thread
+
+    from perdure.core.errors import StoreClosed
+    from perdure.stores.sqlite.readers import Readers
+
+    path = str(tmp_path / "a.db")
+    drive(SqliteStore(path, FixedAmbient()).close())
+    readers, heard = Readers(path), list[Any]()
+
+    def ask() -> None:
+        try:
+            heard.append(readers._answer(lambda asks: asks.execute("SELECT 1").fetchall()))
+        except StoreClosed as refused:
+            heard.append(refused.code)
+
+    readers.pause()
+    asking = Thread(target=ask)
+    asking.start()
+    readers.pause()  # another thread forks at the same time
+    readers.go_on()
+    asking.join(10)
+    assert heard == [[(1,)]]
+    readers.pause()
+    late = Thread(target=ask)
+    late.start()
+    readers.close()
+    late.join(10)
+    assert heard[1:] == ["store_closed"]

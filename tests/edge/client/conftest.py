@@ -37,9 +37,9 @@ class Servers:
         return self._running[first]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """The servers of all tests."""
+    """The servers of a file of tests: none outlives it, so that forks elsewhere meet none."""
     with ExitStack() as stack:
         yield Servers(tmp_path_factory, stack)
 

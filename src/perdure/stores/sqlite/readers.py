@@ -14,6 +14,7 @@ import apsw
 
 from perdure.core.errors import Damaged, PerdureError
 from perdure.stores.packing import PACKING, Packing
+from perdure.stores.refusals import closed
 from perdure.stores.sqlite.connection import connect, translate
 from perdure.stores.sqlite.finding import contains
 from perdure.stores.sqlite.sql import Asks
@@ -100,7 +101,9 @@ class Readers:
             self._busy.add(mark)
             while (paused := self._paused) is not None:
                 self._leave(mark)
-                paused.wait()
+                paused.wait(GLANCE)
+                if self._closed:
+                    raise closed()
                 self._busy.add(mark)
             answer = self._look(question)
         finally:
@@ -136,7 +139,7 @@ class Readers:
 
     def pause(self) -> None:
         """Let the questions under way finish, hold new ones, and close every connection."""
-        self._paused = Ticket()
+        self._paused = self._paused or Ticket()  # two threads may fork at once: whoever waits, waits for one ticket
         while self._busy:
             left: Ticket[None] = Ticket()
             self._left = left
@@ -177,10 +180,10 @@ class Readers:
 
     def close(self) -> None:
         """Close every idle connection and stop the threads."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=True)
         with self._watching:
             self._closed = True
             self._unwatch()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
         while self._idle:
             self._idle.pop().close()
