@@ -66,13 +66,13 @@ class Readers:
         thread; None when it is not to be had so.
         """
         with self._watching:
-            if self._paused is not None or self._closed or self._watch is None:
-                return None
-            try:
-                return question(self._watch)
-            except (apsw.Error, UnicodeDecodeError):
-                self._unwatch()
-                return None
+            answer: T | None = None
+            if self._paused is None and not self._closed and self._watch is not None:
+                try:
+                    answer = question(self._watch)  # kept first: between a call and a return nothing undoes the lock
+                except (apsw.Error, UnicodeDecodeError):
+                    self._unwatch()
+        return answer
 
     def _unwatch(self) -> None:
         if self._watch is not None:
