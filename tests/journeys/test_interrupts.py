@@ -261,6 +261,21 @@ def test_interrupted_questions_hold_up_no_fork(file: str) -> None:
     readers.close()
 
 
+def test_an_interrupted_look_at_a_head_leaves_no_lock(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    with perdure.open(file) as db, perdure.open(file) as other:
+        session = db.create("looked at")
+        elsewhere = other.session(session.id)
+        point, struck = 0, True
+        while struck:
+            point += 1
+            session.info()
+            elsewhere.append(ev.Feedback(comment="somebody else"))  # so that the next look finds the file changed
+            struck = interrupted(session.info, point)
+            soon(session.info)
+        assert point > 20
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_interrupt_around_a_fork_stops_nobody(tmp_path: Path, when: str) -> None:
     with perdure.open(tmp_path / "store.db") as db:
