@@ -425,6 +425,27 @@ async def test_what_concerns_nobody_costs_no_writing(node: Tenants, receiver: Re
     assert await node.store.position() == since > stands
 
 
+async def test_without_webhooks_the_feed_is_not_read(
+    node: Tenants, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    changes = node.posting._store.changes
+
+    async def noticed(after: int, limit: int) -> Any:
+        read.append(after)
+        return await changes(after, limit)
+
+    monkeypatch.setattr(node.posting._store, "changes", noticed)
+    session = await begun(node)
+    await rounds(node)
+    assert not read
+    await hooked(node, receiver.url())
+    await moved(node, session, "suspend")
+    await rounds(node)
+    assert read
+    assert moves(receiver) == ["suspend"]
+
+
 async def test_the_cursor_is_written_down_now_and_then_and_notes_are_summed_up(
     house: House, node: Tenants, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,12 +182,13 @@ class Posting:
         while True:
             position = max(self._position or 0, book.position or 0)
             at_end = await self._store.position()
-            changes = await self._store.changes(position, PAGE)
-            hooks = (await self._directory.book()).hooks  # after the feed: what came after a webhook finds it here
-            if not hooks:
+            hooks = (await self._directory.book()).hooks
+            if not hooks:  # nobody wants to be told, and webhooks to come are not told of the past
                 self._position = max(at_end, self._position or 0)
                 return hooks, book
-            if not changes:
+            changes = await self._store.changes(position, PAGE)
+            hooks = (await self._directory.book()).hooks  # after the feed: what came after a webhook finds it here
+            if not changes or not hooks:
                 return hooks, book
             found = await self._found(changes, hooks, book)
             if found.waiting or found.seen or found.position - (book.position or 0) >= LAG:

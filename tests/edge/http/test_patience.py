@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from perdure.edge.http import protocol
+from perdure.edge.http import asgi, protocol
 from perdure.edge.http.protocol import Patient
+from tests.edge.http.world import Client, World, world
 
 
 class Timer:
@@ -50,11 +51,15 @@ class Transport:
     """What is written, and whether it was closed."""
 
     def __init__(self) -> None:
-        self.written = b""
+        self.writes: list[bytes] = []
         self.closed = False
 
+    @property
+    def written(self) -> bytes:
+        return b"".join(self.writes)
+
     def write(self, data: bytes) -> None:
-        self.written += data
+        self.writes.append(data)
 
     def close(self) -> None:
         self.closed = True
@@ -143,6 +148,92 @@ async def test_a_stream_that_waits_for_news_stays(connected: Any) -> None:
     assert not transport.closed
 
 
+async def answered(connection: Any, *headers: tuple[bytes, bytes], status: int = 200, body: bytes = b"{}") -> None:
+    """Answer the request that came last, as an application does."""
+    await connection.cycle.send({"type": "http.response.start", "status": status, "headers": list(headers)})
+    await connection.cycle.send({"type": "http.response.body", "body": body})
+
+
+LENGTH = (b"content-length", b"2")
+GET = b"GET /v1/sessions?limit=1 HTTP/1.1\r\nhost: a\r\n\r\n"
+
+
+async def test_one_who_asks_for_nothing_more_is_let_go(connected: Any) -> None:
+    found, transport, clock = connected
+    for _ in range(3):
+        found.data_received(GET)
+        await answered(found, LENGTH)
+        clock.pass_by(found.timeout_keep_alive - 1)
+        assert not transport.closed
+    clock.pass_by(protocol.LOOK_SECONDS + 2)
+    assert transport.closed
+
+
+async def test_one_whose_next_request_had_begun_before_the_answer_stays(connected: Any) -> None:
+    found, transport, clock = connected
+    found.data_received(GET + GET[:20])
+    await answered(found, LENGTH)
+    found.data_received(GET[20:])
+    clock.pass_by(3600)
+    assert not transport.closed
+
+
+async def test_an_answer_goes_out_in_one_piece(connected: Any) -> None:
+    found, transport, _ = connected
+    found.data_received(GET)
+    await answered(found, (b"x-a", b"1"), LENGTH)
+    assert len(transport.writes) == 1
+    head, _, body = transport.written.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"\r\nx-a: 1" in head
+    assert body == b"{}"
+
+
+async def test_the_head_of_a_stream_does_not_wait_for_news(connected: Any) -> None:
+    found, transport, _ = connected
+    found.data_received(GET)
+    await found.cycle.send({"type": "http.response.start", "status": 200, "headers": [(b"x-a", b"1")]})
+    assert b"transfer-encoding: chunked" in transport.written
+
+
+async def test_a_body_in_pieces_may_have_a_length(connected: Any) -> None:
+    found, transport, _ = connected
+    found.data_received(GET)
+    await found.cycle.send({"type": "http.response.start", "status": 200, "headers": [LENGTH]})
+    await found.cycle.send({"type": "http.response.body", "body": b"{", "more_body": True})
+    await found.cycle.send({"type": "http.response.body", "body": b"}"})
+    assert transport.written.endswith(b"\r\n\r\n{}")
+    assert found.cycle.response_complete
+
+
+async def test_a_header_cannot_be_smuggled_into_an_answer(connected: Any) -> None:
+    found, transport, _ = connected
+    found.data_received(GET)
+    with pytest.raises(ValueError, match="line break"):
+        await answered(found, (b"x-a", b"1\r\nx-b: 2"), LENGTH)
+    assert not transport.written
+
+
+async def test_requests_sent_at_once_are_answered_in_turn(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, transport, _ = connected
+    begun: list[Any] = []
+    monkeypatch.setattr(found, "_start_asgi_task", lambda cycle, _: begun.append(cycle))
+    found.data_received(GET + GET.replace(b"limit=1", b"limit=2"))
+    assert [cycle.scope["query_string"] for cycle in begun] == [b"limit=1"]
+    await begun[0].send({"type": "http.response.start", "status": 200, "headers": [LENGTH]})
+    await begun[0].send({"type": "http.response.body", "body": b"{}"})
+    assert [cycle.scope["query_string"] for cycle in begun] == [b"limit=1", b"limit=2"]
+    assert not transport.closed
+
+
+async def test_one_who_wants_to_close_is_told_so_and_let_go(connected: Any) -> None:
+    found, transport, _ = connected
+    found.data_received(GET.replace(b"host: a", b"host: a\r\nconnection: close"))
+    await answered(found, LENGTH)
+    assert b"\r\nconnection: close\r\n" in transport.written
+    assert transport.closed
+
+
 async def test_a_head_without_end_is_refused(connected: Any) -> None:
     found, transport, _ = connected
     found.data_received(b"GET / HTTP/1.1\r\nx: ")
@@ -158,3 +249,55 @@ async def test_a_large_body_in_one_piece_with_its_head_is_no_large_head(connecte
     body = b"z" * (2 * protocol.MAX_HEAD)
     found.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
     assert not transport.closed
+
+
+# ── answers in pieces ──
+
+
+class Stalled:
+    """An export whose reader takes nothing."""
+
+    def __init__(self, there: World, client: Client, session: str) -> None:
+        self.taking = asyncio.Event()
+        self.began = asyncio.Event()
+        path = f"/v1/sessions/{session}/export"
+        headers = [(b"host", b"127.0.0.1:7464"), (b"authorization", f"Bearer {client.credential}".encode())]
+        scope = {"type": "http", "method": "GET", "scheme": "http", "path": path, "raw_path": path.encode()}
+        scope |= {"query_string": b"", "headers": headers, "client": ("127.0.0.1", 1)}
+        self.task = asyncio.create_task(there.application(scope, self._receive, self._send))
+
+    async def _receive(self) -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] == "http.response.body":
+            self.began.set()
+            await self.taking.wait()
+
+
+async def test_only_so_many_exports_are_on_their_way() -> None:
+    async with world(max_streams=2) as there:
+        ana = await there.principal("ana")
+        session = await ana.begun()
+        stalled = [Stalled(there, ana, session) for _ in range(2)]
+        for each in stalled:
+            await each.began.wait()
+        refused = await ana.get(f"/v1/sessions/{session}/export")
+        assert refused.status == 429
+        assert refused.headers["retry-after"] == "1"
+        assert (await ana.get(f"/v1/sessions/{session}")).status == 200
+        for each in stalled:
+            each.taking.set()
+            await each.task
+        assert (await ana.get(f"/v1/sessions/{session}/export")).status == 200
+
+
+async def test_an_export_that_nobody_takes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "STALL", 0.05)
+    async with world(max_streams=1) as there:
+        ana = await there.principal("ana")
+        session = await ana.begun()
+        stalled = Stalled(there, ana, session)
+        await stalled.began.wait()
+        await stalled.task
+        assert (await ana.get(f"/v1/sessions/{session}/export")).status == 200

@@ -17,6 +17,7 @@ from perdure.core.access.rules import Condition, FieldRule, Policy, Rule
 from perdure.edge.http.api import finding
 from perdure.edge.http.seeing import isolation_matters
 from perdure.edge.http.settings import Issuer
+from perdure.edge.library import AsyncPerdure
 from perdure.testing import FixedAmbient
 from tests.edge.http.world import Client, World, world
 
@@ -376,3 +377,45 @@ async def test_whom_an_issuer_calls_ana_is_not_the_ana_of_the_directory(tmp_path
         assert (refused.status, refused.json["code"]) == (403, "denied")
         assert "directory" in refused.json["detail"]
         assert (await Client(there, signed("https://a.example", "a\u202eb")).get("/v1/whoami")).status == 401
+
+
+# ── what was decided once holds for as long as nothing that counts has changed ──
+
+
+async def test_a_session_begun_anew_under_the_same_name_is_no_longer_its_former_owner_s() -> None:
+    async with world(**FREE) as there:
+        ana, bob = await there.principal("ana"), await there.principal("bob")
+        session = (await ana.post("/v1/sessions", {"name": "shared name"})).json["session_id"]
+        for _ in range(2):
+            assert (await ana.get(f"/v1/sessions/{session}")).status == 200
+        await (await AsyncPerdure(there.store.services("local")).session(session)).erase()
+        assert (await bob.post("/v1/sessions", {"name": "shared name"})).json["session_id"] == session
+        await said(bob, session, "mine now")
+        assert (await bob.get(f"/v1/sessions/{session}")).status == 200
+        assert (await ana.get(f"/v1/sessions/{session}")).status == 404
+        assert (await ana.get(f"/v1/sessions/{session}/turns")).status == 404
+
+
+async def test_a_policy_counts_from_the_next_request_on() -> None:
+    async with world(**FREE) as there:
+        ana = await there.principal("ana")
+        session = (await ana.post("/v1/sessions", {"title": "plans"})).json["session_id"]
+        for _ in range(2):
+            assert (await ana.get(f"/v1/sessions/{session}")).json["title"] == "plans"
+        await ruled(there, fields=(FieldRule(path="title", read=(Role.AUDITOR,)),))
+        assert (await ana.get(f"/v1/sessions/{session}")).json["title"] == ""
+        await ruled(there, Rule(name="nothing", effect="deny", actions=("*",)))
+        assert (await ana.get(f"/v1/sessions/{session}")).status in (403, 404)
+        await ruled(there)
+        assert (await ana.get(f"/v1/sessions/{session}")).json["title"] == "plans"
+
+
+async def test_a_revoked_key_opens_nothing_that_it_opened_before() -> None:
+    async with world(**FREE) as there:
+        ana = await there.principal("ana")
+        session = (await ana.post("/v1/sessions", {})).json["session_id"]
+        for _ in range(2):
+            assert (await ana.get(f"/v1/sessions/{session}")).status == 200
+        key = next(iter(await there.store.directory.keys("local", "ana")))
+        await there.store.directory.revoke_key("local", key.id, by=None)
+        assert (await ana.get(f"/v1/sessions/{session}")).status == 401

@@ -18,8 +18,10 @@ from perdure.core.access.directory import fault_of, identify
 from perdure.core.access.entries import STRANGERS, AuditEntry, Outcome
 from perdure.core.access.roles import Actor, Context, Decision, Reason, Resource, Role
 from perdure.core.access.rules import OPEN as NO_RULES
+from perdure.core.access.rules import Policy
 from perdure.core.access.signins import Limits
 from perdure.core.errors import Denied, NotFound, NotOwner, PerdureError, RateLimited, Unauthenticated
+from perdure.core.session.origin import Origin
 from perdure.edge.http.asgi import Request
 from perdure.edge.http.asking import Ask, allowed, missing
 from perdure.edge.http.pacing import Pace
@@ -40,6 +42,8 @@ HOLDERS: Final = 10_000
 COOKIE: Final = "__Host-perdure"
 PLAIN_COOKIE: Final = "perdure"
 """The same without TLS, which browsers take for the other name only over it."""
+DECISIONS: Final = 10_000
+"""How many decisions are remembered, for as long as the directory stays as it is."""
 SECOND: Final = 1_000_000
 LET_IN: Final = Decision(True, Reason.ROLE)
 REFUSALS: Final = (Unauthenticated, Denied, RateLimited, NotOwner)
@@ -75,6 +79,7 @@ class Entrance:
         self.pace = pace
         self._book: Book | None = None
         self._holders: dict[bytes, tuple[Actor, int | None]] = {}
+        self._let_in: dict[tuple[str, str, str], tuple[Actor, Policy, Origin, Decision]] = {}
 
     async def admitted(self, ask: Ask, target: str | None) -> "Validated | None":
         """Let a request in: who asks, how often, whether they may. It knows its actor, policy and decision then; what
@@ -83,6 +88,8 @@ class Entrance:
         endpoint = ask.endpoint
         try:
             book = await self.tenants.directory.book()
+            if self._book is not book:
+                self._book, self._holders, self._let_in = book, {}, {}
             ask.actor, token = await self.known(ask, target, book)
             ask.policy = book.policies.get(ask.actor.tenant, NO_RULES)
             if token is None:
@@ -129,8 +136,6 @@ class Entrance:
 
     def _holder(self, book: Book, key: str) -> Actor:
         """Who holds a key. Those who asked last are remembered for as long as the directory stays as it is."""
-        if self._book is not book:
-            self._book, self._holders = book, {}
         mark, now = sha256(key.encode("utf-8", "surrogateescape")).digest(), self.tenants.ambient.now()
         known = self._holders.get(mark)
         if known is not None and (known[1] is None or now < known[1]):
@@ -174,12 +179,11 @@ class Entrance:
         actor, action = ask.actor, ask.endpoint.action
         if action is None:
             raise TypeError(f"{ask.endpoint.name} is open to everyone; there is nothing to decide")
-        policy = ask.policy
-        context = Context(
-            at=self.tenants.ambient.now(),
-            address=ask.request.address,
-            override=ask.request.headers.get(OVERRIDE) or None,
-        )
+        policy, override = ask.policy, ask.request.headers.get(OVERRIDE) or None
+        lasts = not policy.rules and override is None
+        if lasts and (known := self._decided_before(ask)) is not None:
+            return known
+        context = Context(at=self.tenants.ambient.now(), address=ask.request.address, override=override)
         if not ask.endpoint.scoped:
             resource = Resource(tenant=actor.tenant, session=ANY, owner=actor.name)
             if actor.session is not None:
@@ -191,7 +195,25 @@ class Entrance:
         decision = allowed(decide(actor, action, resource, context, policy), action)
         if state is None:
             raise missing(Reason.MISSING)
+        if lasts:
+            if len(self._let_in) >= DECISIONS:
+                self._let_in.clear()
+            self._let_in[ask.id, ask.endpoint.name, actor.principal] = actor, policy, state.origin, decision
         return decision
+
+    def _decided_before(self, ask: Ask) -> Decision | None:
+        """What was decided for the very same actor, policy and origin of a session: without rules nothing else counts.
+        Another credential is another actor, and a session that was erased and begun anew has another origin.
+        """
+        if not ask.endpoint.scoped:
+            return None
+        found = self._let_in.get((ask.id, ask.endpoint.name, ask.actor.principal))
+        if found is None:
+            return None
+        actor, policy, origin, decision = found
+        now = ask.services.sessions.loader.recent(ask.id)
+        same = actor is ask.actor and policy is ask.policy and now is not None and now.state.origin is origin
+        return decision if same else None
 
     # ── what is written down ──
 
