@@ -165,9 +165,10 @@ export interface ConfigBody {
   extra?: Record<string, unknown>;
 }
 
-/** What was said and done, item by item. */
+/** What was said and done, item by item. `after` is where the next page begins; null on the last one. */
 export interface Conversation {
   items: unknown;
+  after?: number | null;
 }
 
 /** How many. */
@@ -713,10 +714,11 @@ export interface TurnView {
   events?: unknown[];
 }
 
-/** Turns, oldest first. */
+/** Turns, oldest first. `after` is where the next page begins; null on the last one. */
 export interface Turns {
   items: TurnView[];
   version: number;
+  after?: number | null;
 }
 
 /** The whole of `vars`, and the schema it follows. */
@@ -981,20 +983,20 @@ export abstract class Operations {
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/events`, { ...query }, undefined, options);
   }
 
-  /** Turns, oldest first; with `last`, only the last ones. No tool call is cut from its result. */
+  /** A page of turns, oldest first; with `last`, of the last ones. No tool call is cut from its result. */
   readTurns(
     sessionId: string,
-    query: { last?: number } = {},
+    query: { last?: number; after?: number; limit?: number } = {},
     options: Options = {},
   ): Promise<Turns> {
     const operation: Operation = { name: "read_turns", method: "GET", keyed: false, takes: null, gives: "json" };
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/turns`, { ...query }, undefined, options);
   }
 
-  /** What was said and done, item by item as it was handed over. */
+  /** A page of what was said and done, item by item as it was handed over, oldest first. */
   readConversation(
     sessionId: string,
-    query: { last?: number } = {},
+    query: { last?: number; after?: number; limit?: number } = {},
     options: Options = {},
   ): Promise<Conversation> {
     const operation: Operation = { name: "read_conversation", method: "GET", keyed: false, takes: null, gives: "json" };

@@ -4,7 +4,7 @@ A branch brings its shared prefix along, so that every export stands alone. Not 
 they were taken; their ids are not found in the store it is imported into), idempotency keys and the account's money.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Final
 
 from perdure.core.errors import Damaged
@@ -29,7 +29,7 @@ class Exporting:
         self._log = sessions.log
         self._store = sessions.store
 
-    async def export(self, session: SessionId, progress: Progress | None = None) -> AsyncIterator[bytes]:
+    async def export(self, session: SessionId, progress: Progress | None = None) -> AsyncGenerator[bytes, None]:
         """The session as it stands, line by line with newlines; `NotFound`, or `Tampered` at the first bad byte."""
         head = await self._log.head(session)
         yield jsonl.written(await header_of(self._store, head))

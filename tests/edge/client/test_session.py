@@ -74,6 +74,18 @@ def lived(db: perdure.Perdure) -> perdure.Session:
     return session
 
 
+def test_a_long_conversation_comes_in_pages_and_is_whole(both: Both) -> None:
+    far = both.far.create()
+    far.record([ev.Message(role=role, content=f"{n}") for n in range(1100) for role in ("user", "assistant")])
+    near = both.near.session(far.id)
+    assert len(far.turns()) == 1100
+    assert far.turns() == near.turns()
+    assert far.turns(1050) == near.turns(1050)
+    assert len(far.conversation()) == 2200
+    assert far.conversation() == near.conversation()
+    assert far.conversation(1050) == near.conversation(1050)
+
+
 def test_everything_read_over_a_connection_equals_what_the_store_gives(both: Both) -> None:
     far = lived(both.far)
     branch = far.branch(3, title="other")

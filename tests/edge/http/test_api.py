@@ -1,6 +1,9 @@
 """The API, endpoint by endpoint, as a client without perdure's library meets it."""
 
 import json
+from typing import Any
+
+import pytest
 
 from perdure.core.access.roles import Role
 from tests.edge.http.world import world
@@ -298,6 +301,31 @@ async def test_a_session_is_found_by_its_name_by_those_who_may_see_it() -> None:
         id = await ana.begun(name="trip")
         assert [item["session_id"] for item in (await ana.get("/v1/sessions?name=trip")).json["items"]] == [id]
         assert (await bob.get("/v1/sessions?name=trip")).json == (await bob.get("/v1/sessions?name=nothing")).json
+
+
+@pytest.mark.parametrize("what", ["turns", "conversation"])
+async def test_what_was_said_is_read_in_pages(what: str) -> None:
+    async with world() as there:
+        ana = await there.principal("ana")
+        id = await ana.begun()
+        roles = ("user", "assistant") if what == "turns" else ("user",)
+        said = [{"kind": "message", "data": {"role": role, "content": f"{n}"}} for n in range(7) for role in roles]
+        assert (await ana.post(f"/v1/sessions/{id}/events", {"events": said, "arrange": True})).status == 201
+        whole = (await ana.get(f"/v1/sessions/{id}/{what}")).json
+        assert len(whole["items"]) == 7
+        assert whole["after"] is None
+        for asked, wanted in (("", whole["items"]), ("&last=5", whole["items"][-5:])):
+            found: list[Any] = []
+            page = (await ana.get(f"/v1/sessions/{id}/{what}?limit=2{asked}")).json
+            found += page["items"]
+            while page["after"] is not None:
+                assert len(page["items"]) == 2
+                page = (await ana.get(f"/v1/sessions/{id}/{what}?limit=2&after={page['after']}")).json
+                found += page["items"]
+            assert found == wanted
+        assert (await ana.get(f"/v1/sessions/{id}/{what}?after=1000000")).json["items"] == []
+        for wrong in ("limit=0", "limit=1001", "after=-1", "after=x", "last=0"):
+            assert (await ana.get(f"/v1/sessions/{id}/{what}?{wrong}")).status == 422
 
 
 async def test_whom_a_session_lets_in_is_spelled_right_or_refused() -> None:

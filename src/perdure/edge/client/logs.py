@@ -1,6 +1,6 @@
 """A session's log at a server: read a page at a time and proven, written as a framework hands it over."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -75,8 +75,18 @@ class Logs(Conversing):
         wanted = given.maybe_number(last, "last")
         if wanted is not None and wanted < 1:
             raise Invalid("ask for at least one item", last=last)
-        found = await self._transport.get(f"{self._path}/conversation", {"last": wanted})
-        return [reading.item_of(item) for item in found["items"]]
+        return [reading.item_of(item) async for item in self._pages("conversation", wanted)]
+
+    async def _pages(self, what: str, last: int | None) -> AsyncIterator[Any]:
+        """Everything of a list that comes in pages, or the last of it."""
+        asked: dict[str, Any] = {"last": last}
+        while True:
+            page = await self._transport.get(f"{self._path}/{what}", asked)
+            for item in page["items"]:
+                yield item
+            if page["after"] is None:
+                return
+            asked = {"after": page["after"]}
 
     async def record(
         self,

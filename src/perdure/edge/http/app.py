@@ -41,6 +41,7 @@ class Application:
         self._settings = node.settings
         self._tracing = Tracing(node.settings.otel)
         self._busy = 0
+        self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, a surface, or the server's own life."""
@@ -66,11 +67,17 @@ class Application:
         if self._settings.origins:
             answer.headers += readable(request, self._settings)
         self.measures.count(endpoint, answer.status, began)
+        streams = answer.pieces is not None
+        self._streams += streams
         try:
             await answer.send(send, bare=request.method == "HEAD")
+        except TimeoutError:
+            log.info("an answer was not taken", extra={"endpoint": endpoint.name if endpoint else None})
         except PerdureError:
             log.exception("an answer broke off", extra={"endpoint": endpoint.name if endpoint else None})
             raise
+        finally:
+            self._streams -= streams
 
     async def _answered(self, request: Request) -> tuple[Endpoint | None, Answer]:
         """The answer to a request, whatever it is."""
@@ -134,6 +141,8 @@ class Application:
             _must_take(endpoint, media)
         if self._busy > self._settings.max_concurrent and endpoint.path not in ALWAYS:
             raise RateLimited("the server is busy; try again in a second", retry_after=1)
+        if endpoint.answer is bytes and self._streams >= self._settings.max_streams:
+            raise RateLimited("too many exports and blobs are on their way; try again in a second", retry_after=1)
 
     async def _served(self, ask: Ask) -> Answer:
         endpoint = ask.endpoint

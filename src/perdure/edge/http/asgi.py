@@ -1,6 +1,8 @@
 """Requests and answers of HTTP, as plain as ASGI hands them over: no framework between the socket and the table."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
@@ -12,6 +14,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+STALL: Final = 60.0
+"""Seconds after which a piece of an answer must have been taken."""
 MAX_FIELDS: Final = 200
 """How many fields a query string may have."""
 
@@ -140,7 +144,7 @@ class Answer:
         body: bytes = b"",
         media: bytes = JSON,
         headers: Headers | None = None,
-        pieces: AsyncIterator[bytes] | None = None,
+        pieces: AsyncGenerator[bytes, None] | None = None,
         policy: bytes = NOTHING,
     ) -> None:
         self.status = int(status)
@@ -152,11 +156,15 @@ class Answer:
         self.policy = policy
 
     async def send(self, send: Send, bare: bool = False) -> None:
-        """Hand it to the server; `bare` leaves the body out, as HEAD wants it."""
+        """Hand it to the server; `bare` leaves the body out, as HEAD wants it. `TimeoutError` when whoever asked takes
+        nothing of it for too long.
+        """
         if self.pieces is not None and not bare:
             await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-            async for piece in self.pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            async with aclosing(self.pieces) as pieces:
+                async for piece in pieces:
+                    async with asyncio.timeout(STALL):
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
             return
         if self.pieces is None and self.status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):

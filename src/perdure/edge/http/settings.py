@@ -116,6 +116,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 0.5
     stranger_burst: Annotated[int, Meta(ge=1, description="failed attempts from one address at once")] = 20
     max_concurrent: Annotated[int, Meta(ge=1, description="requests under way; more are told to come back")] = 512
+    max_streams: Annotated[int, Meta(ge=1, description="exports and blobs on their way; more are told to wait")] = 64
     max_surfaces: Annotated[int, Meta(ge=0, description="live streams and surfaces attached to this node")] = 10_000
     max_session_surfaces: Annotated[int, Meta(ge=0, description="of those, how many to one session")] = 2000
     request_timeout: Annotated[Seconds, Meta(description="seconds a request's body may take to come in")] = 30.0

@@ -151,10 +151,11 @@ class TurnView(msgspec.Struct, kw_only=True):
 
 
 class Turns(msgspec.Struct, kw_only=True):
-    """Turns, oldest first."""
+    """Turns, oldest first. `after` is where the next page begins; null on the last one."""
 
     items: tuple[TurnView, ...]
     version: int
+    after: int | None = None
 
 
 class Version(msgspec.Struct, kw_only=True):

@@ -1,6 +1,7 @@
 """What is kept beside a session's log, and a session taken elsewhere: blobs, exports, the archive, proofs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -185,7 +186,7 @@ async def describe_blob(ask: Ask) -> Answer:
     return ask.answer(_blob(await ask.db.blobs.stat(_uri(ask.params["sha256"]))))
 
 
-async def _between(reader: Any, start: int, end: int) -> AsyncIterator[bytes]:
+async def _between(reader: Any, start: int, end: int) -> AsyncGenerator[bytes, None]:
     reader.seek(start)
     left = end - start
     while left > 0:
@@ -230,10 +231,11 @@ async def export_session(ask: Ask) -> Answer:
     )
 
 
-async def _from(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for line in rest:
-        yield line
+async def _from(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(rest):
+        yield first
+        async for line in rest:
+            yield line
 
 
 @table.add(

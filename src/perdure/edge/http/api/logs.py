@@ -1,7 +1,9 @@
 """What happened in a session: events appended and read, turns, the conversation item by item."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -87,16 +89,38 @@ class EventsQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     last: Annotated[int, Meta(ge=1, le=PAGE)] | None = None
 
 
-class LastQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How many, counted from the end; all when it is left out."""
+class TurnsQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many counted from the end, or all; of those the ones after a version, so many at a time."""
 
     last: Annotated[int, Meta(ge=1, lt=1 << 31)] | None = None
+    after: Versions = 0
+    limit: Annotated[int, Meta(ge=1, le=PAGE)] = PAGE
 
 
 class Conversation(msgspec.Struct, kw_only=True):
-    """What was said and done, item by item."""
+    """What was said and done, item by item. `after` is where the next page begins; null on the last one."""
 
     items: Any
+    after: int | None = None
+
+
+class _Placed(Protocol):
+    """A turn, or an item of a conversation."""
+
+    @property
+    def first(self) -> int:
+        """The version it begins at."""
+        ...
+
+
+P = TypeVar("P", bound=_Placed)
+
+
+def _page(found: Sequence[P], query: TurnsQuery) -> tuple[Sequence[P], int | None]:
+    """A page of what was found, and after which version the next one begins."""
+    rest = found[bisect_right(found, query.after, key=lambda item: item.first) :]
+    page = rest[: query.limit]
+    return page, page[-1].first if len(rest) > len(page) else None
 
 
 class RedactBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -268,26 +292,26 @@ async def read_events(ask: Ask) -> Answer:
     return ask.answer(Events(items=items, version=head, after=end if end < upto else None), version=head)
 
 
-@table.add("GET", "/v1/sessions/{session_id}/turns", (Verb.READ, Thing.TURNS), query=LastQuery, answer=Turns)
+@table.add("GET", "/v1/sessions/{session_id}/turns", (Verb.READ, Thing.TURNS), query=TurnsQuery, answer=Turns)
 async def read_turns(ask: Ask) -> Answer:
-    """Turns, oldest first; with `last`, only the last ones. No tool call is cut from its result."""
-    query: LastQuery = ask.query()
+    """A page of turns, oldest first; with `last`, of the last ones. No tool call is cut from its result."""
+    query: TurnsQuery = ask.query()
     session = ask.session
-    turns = await session.turns(query.last)
+    turns, after = _page(await session.turns(query.last), query)
     items = tuple(turn_view(turn, ask.voice, ask.hidden) for turn in turns)
     version = await session.version()
-    return ask.answer(Turns(items=items, version=version), version=version)
+    return ask.answer(Turns(items=items, version=version, after=after), version=version)
 
 
 @table.add(
-    "GET", "/v1/sessions/{session_id}/conversation", (Verb.READ, Thing.TURNS), query=LastQuery, answer=Conversation
+    "GET", "/v1/sessions/{session_id}/conversation", (Verb.READ, Thing.TURNS), query=TurnsQuery, answer=Conversation
 )
 async def read_conversation(ask: Ask) -> Answer:
-    """What was said and done, item by item as it was handed over."""
-    query: LastQuery = ask.query()
+    """A page of what was said and done, item by item as it was handed over, oldest first."""
+    query: TurnsQuery = ask.query()
     must_see_words(ask)
-    items = [_item(item) for item in await ask.session.conversation(query.last)]
-    return ask.answer(Conversation(items=ask.voice.content(items)))
+    found, after = _page(await ask.session.conversation(query.last), query)
+    return ask.answer(Conversation(items=ask.voice.content([_item(item) for item in found]), after=after))
 
 
 def _item(item: Item) -> dict[str, Any]:
