@@ -112,6 +112,20 @@ async def test_one_who_says_nothing_is_let_go(connected: Any) -> None:
     assert transport.closed
 
 
+async def test_where_there_is_no_room_one_is_told_so(connected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, transport, _ = connected
+    monkeypatch.setattr(Patient, "room", 1)
+    late, turned_away = Patient(found.config, found.server_state, {}, asyncio.get_running_loop()), Transport()
+    late.connection_made(turned_away)
+    late.connection_lost(None)
+    assert turned_away.written.startswith(b"HTTP/1.1 503")
+    assert turned_away.closed
+    assert not transport.closed
+    found.data_received(GET)
+    await answered(found, LENGTH)
+    assert transport.written.startswith(b"HTTP/1.1 200")
+
+
 async def test_one_who_spells_the_head_byte_by_byte_is_let_go(connected: Any) -> None:
     found, transport, clock = connected
     for byte in HEAD[:30]:

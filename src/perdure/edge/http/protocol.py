@@ -19,6 +19,7 @@ IDLE_SECONDS: Final = 30.0
 STREAMED: Final = (b"/v1/blobs", b"/v1/import")
 LOOK_SECONDS: Final = 5.0
 MAX_HEAD: Final = 64 * 1024
+_NO_ROOM: Final = STATUS_LINE[503] + b"retry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
@@ -72,6 +73,8 @@ class Patient(HttpToolsProtocol):
 
     body_seconds = 30.0
     """For a whole body, but for those that are streamed."""
+    room = 1 << 20
+    """How many connections there may be at once."""
     _heading: float | None = None
     """Since when a head is awaited; None when none is."""
     _waiting: float | None = None
@@ -84,12 +87,17 @@ class Patient(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
 
     @classmethod
-    def within(cls, seconds: float) -> type["Patient"]:
-        """Connections that wait so long for a body."""
-        return type("Patient", (cls,), {"body_seconds": seconds})
+    def within(cls, seconds: float, room: int) -> type["Patient"]:
+        """Connections that wait so long for a body, so many of them."""
+        return type("Patient", (cls,), {"body_seconds": seconds, "room": room})
 
     def connection_made(self, transport: Any) -> None:
-        """Somebody connected, and should say something."""
+        """Somebody connected, and should say something; where there is no room, they are told so."""
+        if len(self.connections) >= self.room:
+            self.transport = transport
+            transport.write(_NO_ROOM)
+            transport.close()
+            return
         super().connection_made(transport)
         self._heading = self.loop.time()
         self._look_later()

@@ -10,6 +10,7 @@ import logging
 import os
 import shlex
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -30,6 +31,10 @@ from perdure.edge.tls import server_context
 log: Final = logging.getLogger("perdure.server")
 KEEP_ALIVE: Final = 30
 BACKLOG: Final = 2048
+ROOM: Final = 60_000
+"""Connections at once, if the system has files for so many."""
+RESERVED: Final = 200
+"""Files that are kept for the store, its readers and webhooks."""
 PATIENCE: Final = 5.0
 COLLECTING: Final = (20_000, 10, 20)
 """How many new objects set the collector going; a request makes a few hundred."""
@@ -78,7 +83,7 @@ def _config(uvicorn: Any, application: Any, settings: Settings) -> Any:
     return uvicorn.Config(
         application,
         loop="auto",
-        http=Patient.within(settings.request_timeout),
+        http=Patient.within(settings.request_timeout, room()),
         ws="websockets-sansio",
         ws_max_size=settings.max_body,
         lifespan="on",
@@ -92,6 +97,21 @@ def _config(uvicorn: Any, application: Any, settings: Settings) -> Any:
         backlog=BACKLOG,
         **tls,
     )
+
+
+def room() -> int:
+    """How many connections there are files for: all that the system gives, but for those that the store needs."""
+    if sys.platform == "win32":
+        return ROOM
+    import resource
+
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = ROOM + RESERVED if most == resource.RLIM_INFINITY else min(most, ROOM + RESERVED)
+    if 0 <= files < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+            files = wanted
+    return max(1, min(ROOM, (ROOM if files < 0 else files) - RESERVED))
 
 
 def listening(settings: Settings) -> socket.socket:
