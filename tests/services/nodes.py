@@ -73,7 +73,7 @@ class Node:
     async def holder(self, tenant: str, principal: str, credential: str) -> Actor | None:
         return self.holders.get(principal) if credential in self.credentials else None
 
-    async def audit(self, word: str, claims: Claims | None, request: Request) -> None:
+    async def audit(self, word: str, claims: Claims | None, request: Request, /, *, passed: bool = False) -> None:
         self.audited.append((word, None if claims is None else claims.principal))
 
     async def session(self, owner: str = "ada") -> SessionId:

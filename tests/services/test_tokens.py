@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.core.access.claims import LONGEST, SECOND, SKEW, Request
+from perdure.core.access.claims import LONGEST, SECOND, SKEW, Claims, Request
 from perdure.core.access.families import GRACE, RETRY
 from perdure.core.access.roles import Role
 from perdure.core.errors import (
@@ -620,7 +620,15 @@ async def test_only_requests_that_pass_are_counted(node: Node) -> None:
     assert guard.asked == ["rate", "anomaly", "rate"]
 
 
-async def test_unusual_requests_are_flagged_or_blocked(node: Node) -> None:
+class Listening(Node):
+    """A node that also hears whether a request went on."""
+
+    async def audit(self, word: str, claims: Claims | None, request: Request, *, passed: bool = False) -> None:
+        self.audited.append((word, "went on" if passed else "refused"))
+
+
+async def test_unusual_requests_are_flagged_or_blocked_and_the_audit_log_hears_which(tmp_path: Path) -> None:
+    node = Listening(tmp_path, Secrets())
     guard = Counting()
     guard.odd = True
     flagging, blocking = node.made(guard=guard), node.made(Settings(block=True), guard=guard)
@@ -628,7 +636,10 @@ async def test_unusual_requests_are_flagged_or_blocked(node: Node) -> None:
     assert (await flagging.validate(pair.access, HOME)).verdict.flagged
     with pytest.raises(Denied):
         await blocking.validate(pair.access, HOME)
-    assert node.audited == [("anomalous_request", "prn_ada")] * 2
+    await flagging.refresh(pair.refresh, HOME)
+    words = ["went on", "refused", "went on"]
+    assert node.audited == [("anomalous_request", word) for word in words]
+    await node.store.close()
 
 
 # ── long lives ────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,7 @@
 import { PerdureError } from "./errors.ts";
 import { Operations, type EventView, type Operation, type Options, type Problem, type Query } from "./generated.ts";
 import { frames } from "./stream.ts";
+import { lasting, unanswered } from "./trouble.ts";
 
 /** How to reach a server, and how patiently. */
 export interface Settings {
@@ -62,7 +63,7 @@ export class Perdure extends Operations {
         }
       } catch (error) {
         if (followed.signal?.aborted) return;
-        if (error instanceof PerdureError && !AGAIN.has(error.status) && error.code !== "unreachable") throw error;
+        if (error instanceof PerdureError && !passing(error)) throw error;
         failed += 1;
         if (failed > this.#settings.retries) throw error;
         await this.#paused(failed, error instanceof PerdureError ? error.retryAfter : null, followed.signal);
@@ -122,8 +123,7 @@ export class Perdure extends Operations {
       } catch (error) {
         if (signal?.aborted || !(error instanceof PerdureError)) throw error;
         failure = error;
-        const passing = AGAIN.has(failure.status) || (failure.code === "unreachable" && repeatable);
-        if (!passing) throw failure;
+        if (!passing(failure) || (failure.code === "unreachable" && !repeatable)) throw failure;
       }
       if (attempt > this.#settings.retries) throw failure;
       await this.#paused(attempt, failure.retryAfter, signal);
@@ -134,7 +134,7 @@ export class Perdure extends Operations {
     try {
       return await this.#settings.fetch(url, request);
     } catch (error) {
-      throw new PerdureError("unreachable", 0, `no answer from ${this.url}; is the server running?`, {}, null, error);
+      throw unanswered(this.url, error);
     }
   }
 
@@ -151,6 +151,11 @@ export class Perdure extends Operations {
       signal?.addEventListener("abort", () => (clearTimeout(timer), reject(signal.reason as Error)), { once: true });
     });
   }
+}
+
+/** Whether it is worth asking again after an error. */
+function passing(error: PerdureError): boolean {
+  return AGAIN.has(error.status) || (error.code === "unreachable" && !lasting(error));
 }
 
 /** The error that a stream ended with. */

@@ -303,7 +303,10 @@ export interface Imported {
   redacted: number;
 }
 
-/** Whom a session lets in beside its owner: users by name, and what each agent may do in it. */
+/**
+ * Whom a session lets in beside its owner: users by name, and what each agent may do in it. Whether there is
+ * anybody of a name is not asked: people may come later.
+ */
 export interface IsolationBody {
   model?: "" | "nested" | "per_agent" | "per_task" | "per_user";
   task?: string | null;
@@ -325,7 +328,10 @@ export type JsonPatch = ({
   path: string;
 })[];
 
-/** A key to make: whose (the asker's own when left out), for what, until when. */
+/**
+ * A key to make: whose (the asker's own when left out), for what, until when. Made with a key that expires, it
+ * expires with that one at the latest, also when nothing is said.
+ */
 export interface KeyBody {
   principal?: string | null;
   label?: string;
@@ -387,7 +393,10 @@ export interface Merged {
   conflict_id: string | null;
 }
 
-/** A move along the lifecycle table: activate, suspend, complete, terminate, archive. */
+/**
+ * A move along the lifecycle table: activate, suspend, timeout, resume, reactivate, complete, terminate, expire,
+ * archive. A suspended session goes on by POST …/resume without a body; a mere `resume` leaves it in `resumed`.
+ */
 export interface MoveBody {
   event: string;
   reason?: string;
@@ -585,7 +594,10 @@ export interface RestoredView {
   state: StateView;
 }
 
-/** With a checkpoint, a new session goes on from there; without one, this suspended session is woken. */
+/**
+ * With a checkpoint, a new session goes on from there; without one, or without a body, this suspended session is
+ * woken: checked, restored, and active again.
+ */
 export interface ResumeBody {
   checkpoint_id?: string | null;
   config_override?: ConfigBody | null;
@@ -702,7 +714,7 @@ export interface TokenView {
   family: string;
 }
 
-/** One exchange: its events, grouped. */
+/** One exchange: its events, grouped. A message that was redacted is `{"redacted": true}`. */
 export interface TurnView {
   number: number | null;
   status: string;
@@ -1378,7 +1390,7 @@ export abstract class Operations {
     return this.call(operation, `/v1/people/${encodeURIComponent(name)}/erase`, {}, undefined, options);
   }
 
-  /** Make a key. It never allows more than its principal may, nor more than whoever makes it, nor for longer. */
+  /** Make a key, for no more than its principal and its maker may, and for no longer than the key it is made with. */
   addKey(
     body?: KeyBody,
     options: Options = {},

@@ -74,20 +74,25 @@ class AuditPage(msgspec.Struct, frozen=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of a tenant's audit log. `signed` is the version vouched for apart from the store, None where the
-    store is not sealed: then nothing outside tells how far the log went.
+    """What was found of a tenant's audit log, if it is `there`. `signed` is the version vouched for apart from the
+    store, 0 before that was first done, None where the store is not `sealed`: then nothing outside tells how far the
+    log went.
     """
 
     ok: bool
     tenant: str
     session: SessionId
+    there: bool
+    sealed: bool
     events: int = 0
     signed: int | None = None
     problems: tuple[Problem, ...] = ()
 
 
 class CheckedExport(msgspec.Struct, frozen=True):
-    """What an export holds. `genuine` is None where nobody can tell: it is not signed, or the store has no keys."""
+    """What an export holds. `genuine` tells whether it has a signature of this store; None where the store has no keys,
+    so that its exports are not signed, and nobody can tell.
+    """
 
     proven: exports.Proven
     genuine: bool | None
@@ -260,17 +265,21 @@ class Auditing:
         """Whether a tenant's log still is what was written, to its end if the store is sealed. Never raises for what is
         wrong with it.
         """
-        session = self.session(tenant)
+        session, sealed = self.session(tenant), self._heads.kept
         former = await self._heads.former(session)
         problems = tuple(Problem(place="head", what=_replaced(item), advice=ACCEPT) for item in former)
         try:
             found = await self._verifying.verify(session)
         except NotFound:
-            return AuditReport(ok=not problems, tenant=tenant, session=session, problems=problems)
+            return AuditReport(
+                ok=not problems, tenant=tenant, session=session, there=False, sealed=sealed, problems=problems
+            )
         return AuditReport(
             ok=found.ok and not problems,
             tenant=tenant,
             session=session,
+            there=True,
+            sealed=sealed,
             events=found.events,
             signed=found.signed,
             problems=(*found.problems, *problems),
@@ -291,12 +300,13 @@ class Auditing:
             yield exports.written(_signature(signed))
 
     def check_export(self, lines: Iterable[bytes]) -> CheckedExport:
-        """Prove an export from its lines, and its signature by the keys of this store; `BadExport` names what is
-        wrong with the lines.
+        """Prove an export from its lines, and its signature by the keys of this store, which signs all of its exports
+        if it has any; `BadExport` names what is wrong with the lines.
         """
         found = exports.proven(lines)
-        genuine = None if found.signature is None else self._heads.genuine(_vouched(found.signature))
-        return CheckedExport(found, genuine)
+        if not self._heads.kept:
+            return CheckedExport(found, None)
+        return CheckedExport(found, found.signature is not None and self._heads.genuine(_vouched(found.signature)))
 
     async def _vouched_for(self, session: SessionId) -> tuple[Head, Vouched | None]:
         """Where a log stands, signed for if that can be done now; if not, the signature is one over an earlier digest,

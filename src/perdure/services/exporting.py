@@ -45,7 +45,7 @@ class Exporting:
 
 async def following(log: Log, head: Head, after: int) -> AsyncIterator[Event]:
     """The proven events after a version."""
-    async for events in log.pages(head, after):
+    async for events in log.pages(head, after, small=True):
         for event in events:
             yield event
 

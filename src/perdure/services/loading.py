@@ -18,6 +18,7 @@ from perdure.core.session.state import State
 from perdure.core.session.write import Base
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Head, Snapshot, Store
+from perdure.services.acting import is_another
 from perdure.services.log import Log
 
 CACHED_SESSIONS: Final = 1024
@@ -57,7 +58,8 @@ class Loader:
 
     def recent(self, session: SessionId) -> Loaded | None:
         """The session as last seen, without asking the store; compare-and-set tells when that is stale."""
-        return self._cache.get(session)
+        found = self._cache.get(session)
+        return None if found is None or is_another(session, found.state.origin.created_at) else found
 
     async def load(self, session: SessionId) -> Loaded:
         """The session as it stands in the store now, or `NotFound`."""
@@ -111,9 +113,21 @@ class Loader:
         return loaded
 
     async def _replay(self, head: Head, known: Loaded, upto: int, *, cached: bool = False) -> Loaded:
-        """What follows on a known state. One that was cached before a redaction may hold what was redacted."""
+        """What follows on a known state. One that was cached before a redaction may hold what was redacted, and one of
+        a session that was erased and begun anew, or put back from a backup, is not what this log goes on from.
+        """
         state, digest, at = known.state, known.digest, known.at
-        async for events in self.log.pages(head, state.version, upto):
+        overlap = cached and state.version > head.anchor_version
+        if cached and not overlap and head.anchor_digest != digest:
+            return await self._fold(head, upto)
+        async for events in self.log.pages(head, state.version - overlap, upto):
+            if overlap:  # the first event is the last of those that are known
+                if events[0].digest != digest:
+                    return await self._fold(head, upto)
+                overlap = False
+                del events[0]
+                if not events:
+                    continue
             if cached and any(event.kind == Redacted.kind for event in events):
                 return await self._fold(head, upto)
             state = states.fold(state, events)

@@ -18,12 +18,15 @@ from perdure.core.session.kinds import payload_of
 from perdure.core.session.record import Record
 from perdure.core.session.turns import Retracted, TurnStarted
 from perdure.ports.store import Head, Run, Store, Stored
+from perdure.services.acting import is_another
 
 T = TypeVar("T")
 Pages = AsyncGenerator[list[Event], None]
 """Events page by page; who stops early closes it (`contextlib.aclosing`)."""
 PAGE = 256
 SMALL_PAGE = 8
+SMALL_BYTES = 256 * 1024
+"""About what a small page weighs."""
 NAMES = 1024
 """How many names are remembered, for what a refusal says."""
 
@@ -73,7 +76,7 @@ class Log:
     async def head(self, session: SessionId) -> Head:
         """Where a session stands, or `NotFound`; so is another tenant's."""
         found = await self._store.head(session)
-        if found is None or found.row.tenant != self._tenant:
+        if found is None or found.row.tenant != self._tenant or is_another(session, found.row.created_at):
             raise self._missing(session)
         return found
 
@@ -100,8 +103,10 @@ class Log:
                     raise
                 head = fresh
 
-    async def pages(self, head: Head, after: int = 0, upto: int | None = None) -> Pages:
-        """Events with versions in (after, upto], oldest first, page by page."""
+    async def pages(self, head: Head, after: int = 0, upto: int | None = None, *, small: bool = False) -> Pages:
+        """Events with versions in (after, upto], oldest first, page by page; `small` ones for who may take long over
+        each.
+        """
         wanted = head.row.version if upto is None else min(upto, head.row.version)
         if after < head.anchor_version:
             raise NotFound(
@@ -113,7 +118,7 @@ class Log:
             if stretch.upto <= after or stretch.after >= wanted:
                 continue
             async with aclosing(
-                self._stretch(head, stretch, max(after, stretch.after), min(wanted, stretch.upto))
+                self._stretch(head, stretch, max(after, stretch.after), min(wanted, stretch.upto), small)
             ) as pages:
                 async for events in pages:
                     yield events
@@ -125,17 +130,19 @@ class Log:
             found += page
         return found
 
-    async def _stretch(self, head: Head, stretch: Stretch, after: int, upto: int) -> Pages:
+    async def _stretch(self, head: Head, stretch: Stretch, after: int, upto: int, small: bool) -> Pages:
         previous: bytes | None = None
-        following = after
+        following, limit = after, 1 if small else PAGE
         while following < upto:
-            run = await self._store.run(stretch.source, after=following, upto=upto, limit=PAGE)
+            run = await self._store.run(stretch.source, after=following, upto=upto, limit=limit)
             if not run.records:
                 raise _missing(head.row.session, following + 1)
             if previous is None:
                 previous = stretch.start if run.records[0].record.first == stretch.after + 1 else run.before
             events = proven(head, stretch, run.records, previous)
             previous, following = run.records[-1].digest, run.records[-1].record.last
+            if small:
+                limit = _fitting(run, limit)
             if events[0].version <= after or events[-1].version > upto:
                 events = [event for event in events if after < event.version <= upto]
             yield events
@@ -218,6 +225,12 @@ class Log:
             session=head.row.session,
             version=version,
         )
+
+
+def _fitting(run: Run, limit: int) -> int:
+    """How many records the next small page has, by what those of this one weigh."""
+    weight = sum(len(entry.data) for stored in run.records for entry in stored.record.entries)
+    return max(1, min(PAGE, 2 * limit, SMALL_BYTES * len(run.records) // max(1, weight)))
 
 
 def _back_to_turn(run: Run, count: int, upto: int, gone: set[tuple[int, int]]) -> tuple[Run, int]:

@@ -10,8 +10,16 @@ Standings: TypeAlias = Callable[[str, str], Awaitable[Standing | None]]
 """Of a tenant's session; None when there is none."""
 Holders: TypeAlias = Callable[[str, str, str], Awaitable[Actor | None]]
 """A tenant's principal as it stands now under a credential, by the ids of both; None when either counts no more."""
-Audit: TypeAlias = Callable[[str, Claims | None, Request], Awaitable[None]]
-"""Is told every word for the audit log."""
+
+
+class Audit(Protocol):
+    """Is told every word for the audit log."""
+
+    def __call__(
+        self, word: str, claims: Claims | None, request: Request, /, *, passed: bool = False
+    ) -> Awaitable[None]:
+        """Write down a word for a request: one that was refused, or one that `passed` and went on all the same."""
+        ...
 
 
 class Guard(Protocol):

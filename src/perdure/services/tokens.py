@@ -320,7 +320,8 @@ class Tokens:
         verdict = judge(facts)
         if not verdict.ok or facts.claims is None:
             raise await self._refused(verdict, facts.claims, request)
-        await self._told(verdict.audit, facts.claims, request)
+        if self._audit is not None and verdict.audit is not None:
+            await self._audit(verdict.audit, facts.claims, request, passed=True)
         return facts.claims, verdict
 
     async def _refused(self, verdict: Verdict, claims: Claims | None, request: Request) -> PerdureError:

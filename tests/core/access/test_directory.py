@@ -27,7 +27,7 @@ from perdure.core.access.changes import (
 )
 from perdure.core.access.given import must_be_roles
 from perdure.core.access.roles import ACTIONS, Actor, Role, scoped
-from perdure.core.access.rules import Policy, Rule
+from perdure.core.access.rules import FieldRule, Policy, Rule
 from perdure.core.errors import (
     AlreadyExists,
     Denied,
@@ -322,6 +322,17 @@ def test_policies_are_an_admins_to_set() -> None:
             d.decide_set_policy(BOOK, entry, by)
     with pytest.raises(Invalid):
         d.decide_set_policy(BOOK, PolicySet(tenant="acme", policy={}), None)  # type: ignore[arg-type]
+
+
+def test_a_policy_names_fields_that_sessions_have_and_one_from_before_still_counts() -> None:
+    for path in ("salary", "var.salary", "turn", "\\*", "scratchpads"):
+        wrong = PolicySet(tenant="acme", policy=Policy(fields=(FieldRule(path=path, read=(Role.OWNER,)),)))
+        with pytest.raises(Invalid, match="title, tags, metadata, config, vars, scratchpad, turns"):
+            d.decide_set_policy(BOOK, wrong, acting("root"))
+        known = changes.from_document(changes.to_document(wrong))
+        assert fold(BOOK, known).policies["acme"] == wrong.policy
+    right = Policy(fields=tuple(FieldRule(path=path) for path in ("vars.a", "*.a", "*", "turns", "conversation")))
+    assert d.decide_set_policy(BOOK, PolicySet(tenant="acme", policy=right), acting("root"))
 
 
 def test_webhooks_are_added_once_and_removed_by_their_own_tenant() -> None:

@@ -119,6 +119,15 @@ def test_a_key_that_is_refused_all_the_time_is_not_forgotten_for_it() -> None:
         assert rates.admit("flood", NOW) > 0
 
 
+def test_keys_whose_allowance_is_whole_again_are_forgotten_without_loss() -> None:
+    rates, plain = Rates(Limit(1000, 3)), Rates(Limit(1000, 3))
+    for n in range(5_000):
+        assert rates.admit(n, now=n * 500) == 0
+        assert len(rates) <= 10
+    for _ in range(5):
+        assert rates.admit(0, now=5_000_000) == plain.admit(0, now=5_000_000)
+
+
 def test_under_several_limits_a_request_takes_from_all_or_from_none() -> None:
     wide, narrow = Rates(Limit(1_000_000, 3)), Rates(Limit(5_000_000, 1))
     asked = [(wide, "ann"), (narrow, "ses_1")]

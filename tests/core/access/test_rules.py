@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from perdure.core.access.roles import Context, Role
-from perdure.core.access.rules import MAX_RULES, Condition, FieldRule, Policy, Rule
+from perdure.core.access.rules import MAX_RULES, ROOTS, Condition, FieldRule, Policy, Rule, must_name_fields
+from perdure.core.access.views import SAID, of_state
 from perdure.core.errors import Invalid
 from tests.core.access.asking import actor, session
 
@@ -139,3 +140,12 @@ def test_where_several_rules_speak_of_a_field_all_must_agree() -> None:
     policy = Policy(fields=(FieldRule(path="vars.a", read=(Role.OWNER,)), FieldRule(path="vars.a", read=(Role.AGENT,))))
     assert policy.hidden(frozenset({Role.OWNER})) == ("vars.a",)
     assert policy.hidden(frozenset({Role.OWNER, Role.AGENT})) == ()
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_every_field_that_a_rule_may_name_is_one_that_can_be_hidden(root: str) -> None:
+    must_name_fields(Policy(fields=(FieldRule(path=root, read=()),)))
+    origin = {"title": "x", "tags": ["x"], "metadata": {"x": 1}, "config": {"x": 1}}
+    state = {"origin": origin, "vars": {"document": {"x": 1}}, "scratchpads": {"pads": {"": "x"}}, "turns": {"x": 1}}
+    assert of_state(state, (root,)) != state
+    assert set(SAID) <= {*ROOTS, "conversation"}

@@ -55,6 +55,8 @@ def test_what_has_not_ended_is_refused(run: Run, seeded: Seeded, cold: Path) -> 
     error = json.loads(result.stdout)["error"]
     assert (error["code"], error["fields"]["phase"]) == ("move_refused", "suspended")
     assert f"session {seeded.sleeping} is suspended, and only what has ended is put away; end it" in error["message"]
+    assert 'over HTTP, POST /v1/sessions/ID/transitions {"event": "terminate"}' in error["message"]
+    assert "no command" in error["message"]
     assert not cold.exists()
 
 

@@ -191,3 +191,15 @@ def test_a_key_that_others_may_read_is_refused_with_the_remedy(run: Run, seeded:
 def test_help_lists_the_commands() -> None:
     said = CliRunner().invoke(command_line, ["keys", "--help"]).output
     assert all(name in said for name in ("show", "rotate", "forget", "backup", "check"))
+
+
+def test_certificates_go_to_a_folder_of_their_own_unless_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    made = CliRunner().invoke(command_line, ["keys", "ca"])
+    assert made.exit_code == 0, made.output
+    assert [path.name for path in folder.iterdir()] == ["tls"]
+    assert "--tls-cert tls/server.pem --tls-key tls/server.key" in made.stdout

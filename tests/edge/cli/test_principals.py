@@ -93,6 +93,9 @@ def test_no_command_makes_a_store(run: Run, tmp_path: Path) -> None:
     for words in (("principals", "add", "x"), ("principals", "list"), ("audit", "verify"), ("audit", "export")):
         assert run(*words, "--store", missing).exit_code == exits.WORLD
     assert list(tmp_path.glob("missing*")) == []
+    assert "or make one with --create" in run("principals", "add", "x", "--store", missing).stderr
+    assert "--create" not in run("principals", "list", "--store", missing).stderr, "only what can is offered"
+    assert run("principals", "add", "x", "--store", missing, "--create").exit_code == 0
 
 
 # ── audit ──
@@ -205,7 +208,55 @@ def test_an_export_is_json_lines_that_end_in_a_signature(audited: str, run: Run,
     assert json.loads(told.stdout)["lines"] == len(lines) == len(file.read_text("utf-8").splitlines())
     checked = run("audit", "verify", "--export", str(file), "--json")
     assert json.loads(checked.stdout) | {"ok": True, "genuine": True} == json.loads(checked.stdout)
-    file.write_bytes(file.read_bytes().replace(b'"what":"w1"', b'"what":"w9"'))
-    assert run("audit", "verify", "--export", str(file)).exit_code == exits.CALLER
     assert run("audit", "export", "--json").exit_code == exits.CALLER
     assert run("audit", "export", "--tenant", "other").exit_code == exits.NOT_FOUND
+
+
+def test_an_export_that_was_changed_cut_or_stripped_of_its_signature_is_damaged_data(
+    audited: str, run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "audit.jsonl"
+    assert run("audit", "export", "-o", str(file)).exit_code == 0
+    whole = file.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    changed = whole.replace(b'"what":"w1"', b'"what":"w9"')
+    for content in (changed, b"".join(lines[:4]), b"".join(lines[1:]), whole[:-9], b"", b"words\n"):
+        file.write_bytes(content)
+        found = run("audit", "verify", "--export", str(file))
+        assert (found.exit_code, "audit log" in found.stderr) == (exits.WORLD, True), found.output
+        assert "session" not in found.stderr
+        told = run("audit", "verify", "--export", str(file), "--json")
+        assert (told.exit_code, json.loads(told.stdout)["error"]["code"]) == (exits.WORLD, "tampered")
+    file.write_bytes(b"".join(lines[:-1]))
+    found = run("audit", "verify", "--export", str(file))
+    assert (found.exit_code, "its signature is missing" in found.stdout) == (exits.WORLD, True), found.output
+    told = json.loads(run("audit", "verify", "--export", str(file), "--json").stdout)
+    assert (told["ok"], told["signed"], told["genuine"]) == (False, False, False)
+
+
+def test_a_store_in_the_clear_signs_no_export_and_misses_no_signature(run: Run, tmp_path: Path) -> None:
+    store, file = str(tmp_path / "clear.db"), str(tmp_path / "clear.jsonl")
+    perdure.open(store, seal=False).close()
+    assert run("principals", "add", "Ada", "--store", store).exit_code == 0
+    assert "no signed heads: not sealed" in run("audit", "verify", "--store", store).stdout
+    assert run("audit", "export", "-o", file, "--store", store).exit_code == 0
+    checked = run("audit", "verify", "--export", file, "--store", store)
+    assert (checked.exit_code, "no signature checked" in checked.stdout) == (0, True), checked.output
+
+
+def test_a_tenant_without_an_audit_log_is_not_found_and_a_sealed_store_is_never_said_not_to_be(
+    audited: str, run: Run
+) -> None:
+    found = run("audit", "verify", "--tenant", "nobody")
+    assert (found.exit_code, found.stdout) == (exits.NOT_FOUND, "")
+    assert "tenant nobody has no audit log here" in found.stderr
+    told = run("audit", "verify", "--tenant", "nobody", "--json")
+    assert (told.exit_code, json.loads(told.stdout)["error"]["code"]) == (exits.NOT_FOUND, "not_found")
+
+
+def test_a_log_that_nobody_signed_for_yet_is_not_said_to_be_in_the_clear(seeded: Seeded, run: Run) -> None:
+    house = tenants(seeded.path)
+    drive(house.auditing.note("fresh", AuditEntry(what="asked", at=1)))
+    drive(house.store.close())
+    found = run("audit", "verify", "--tenant", "fresh")
+    assert (found.exit_code, "not signed for yet" in found.stdout) == (0, True), found.output

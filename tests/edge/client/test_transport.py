@@ -314,6 +314,38 @@ def test_tls_with_one_who_does_not_speak_it_is_told(server: Served) -> None:
         perdure.connect(server.url.replace("http", "https"), "pdk_key", retries=0)
 
 
+def test_one_who_speaks_tls_where_it_was_not_asked_for_is_told_in_the_end(tmp_path: Path) -> None:
+    make(str(tmp_path), ["127.0.0.1"], RealAmbient())
+    settings = {"tls_cert": str(tmp_path / "server.pem"), "tls_key": str(tmp_path / "server.key")}
+    with served(tmp_path, **settings) as server, pytest.raises(Unreachable, match="speaks TLS; then write https://"):
+        perdure.connect(server.url.replace("https", "http"), server.key, ambient=FixedAmbient())
+
+
+def test_a_server_that_hangs_up_on_a_fresh_connection_is_asked_again_and_perhaps_speaks_tls() -> None:
+    bye = "connection: close"
+    account = answer(200, {"cap": None, "spent": 3, "reserved": 0, "paused": False, "left": None}, bye)
+    with scripted(account, None, account, None, None) as server, connected(server, retries=1) as db:
+        assert [db.named(SESSION).account().spent for _ in range(2)] == [3, 3]
+        with pytest.raises(Unreachable, match=r"does not answer.* speaks TLS; then write https://"):
+            db.named(SESSION).account()
+        assert server.count("/account") == 5
+
+
+def test_a_server_that_hangs_up_on_a_connection_it_answered_on_does_not_speak_tls() -> None:
+    with scripted(None) as server, connected(server, retries=0) as db:
+        with pytest.raises(Unreachable, match="does not answer") as told:
+            db.named(SESSION).account()
+        assert "TLS" not in str(told.value)
+
+
+def test_an_alert_of_tls_is_told_at_once() -> None:
+    alert = bytes.fromhex("15030300020246")
+    with scripted(lambda sock: sock.sendall(alert)) as server, connected(server) as db:
+        with pytest.raises(Unreachable, match="speaks TLS; write https://"):
+            db.named(SESSION).account()
+        assert server.count("/account") == 1
+
+
 @pytest.mark.parametrize(
     ("url", "told"),
     [("localhost:7464", "write https://host:7464, or http://127"), ("http://localhost:7464/v1/", "leave /v1 out")],

@@ -53,6 +53,9 @@ class Transport:
     def __init__(self) -> None:
         self.writes: list[bytes] = []
         self.closed = False
+        self.aborted = False
+        self.reading = True
+        self.unsent = 0
 
     @property
     def written(self) -> bytes:
@@ -73,11 +76,17 @@ class Transport:
     def set_protocol(self, _: Any) -> None:
         pass
 
+    def abort(self) -> None:
+        self.closed = self.aborted = True
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
     def pause_reading(self) -> None:
-        pass
+        self.reading = False
 
     def resume_reading(self) -> None:
-        pass
+        self.reading = True
 
 
 @pytest.fixture
@@ -240,6 +249,95 @@ async def test_requests_sent_at_once_are_answered_in_turn(connected: Any, monkey
     assert not transport.closed
 
 
+async def test_while_requests_wait_their_turn_nothing_more_is_read(
+    connected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, transport, _ = connected
+    begun: list[Any] = []
+    monkeypatch.setattr(found, "_start_asgi_task", lambda cycle, _: begun.append(cycle))
+    found.data_received(GET * 3)
+    assert not transport.reading
+    for left in (2, 1, 0):
+        assert len(found.pipeline) == left
+        await begun[-1].send({"type": "http.response.start", "status": 200, "headers": [LENGTH]})
+        await begun[-1].send({"type": "http.response.body", "body": b"{}"})
+        assert transport.reading is (left <= 1)
+
+
+async def test_who_sends_too_far_ahead_is_cut_off(connected: Any) -> None:
+    found, transport, _ = connected
+    found.data_received(GET * (protocol.MAX_AHEAD + 5))
+    assert transport.aborted
+
+
+async def test_trailers_and_what_belongs_to_no_body_end_somewhere(connected: Any) -> None:
+    found, transport, _ = connected
+    found.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
+    before = len(found.headers)
+    for number in range(2000):
+        if not transport.closed:
+            found.data_received(b"a%d: %b\r\n" % (number, b"x" * 100))
+    assert transport.closed
+    assert transport.written.startswith(b"HTTP/1.1 400")
+    assert len(found.headers) == before
+
+
+async def test_one_who_takes_nothing_of_an_answer_is_cut_off(connected: Any) -> None:
+    found, transport, clock = connected
+    found.data_received(GET)
+    transport.unsent = 5_000_000
+    await answered(found, LENGTH)
+    clock.pass_by(protocol.STALL_SECONDS - protocol.LOOK_SECONDS)
+    assert not transport.aborted
+    transport.unsent = 4_000_000
+    clock.pass_by(protocol.STALL_SECONDS - protocol.LOOK_SECONDS)
+    assert not transport.aborted
+    clock.pass_by(3 * protocol.LOOK_SECONDS)
+    assert transport.aborted
+
+
+@pytest.mark.parametrize("wish", [b"h2c", b"foo", b"websocket"])
+async def test_a_wish_for_another_protocol_does_not_make_a_body_a_request(connected: Any, wish: bytes) -> None:
+    found, transport, _ = connected
+    body = b"GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n"
+    head = b"POST /v1/sessions HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: %b\r\ncontent-length: %d\r\n\r\n"
+    asked = head % (wish, len(body)) + body
+    for cut in (len(asked), len(asked) - len(body), len(asked) - 5, 30):
+        found.data_received(asked[:cut])
+        found.data_received(asked[cut:]) if cut < len(asked) else None
+        assert found.cycle.scope["path"] == "/v1/sessions"
+        assert bytes(found.cycle.body) == body
+        assert not found.cycle.more_body
+        assert not found.pipeline
+        await answered(found, LENGTH)
+        assert not transport.closed
+
+
+async def test_garbage_after_a_request_does_not_overtake_its_answer(connected: Any) -> None:
+    found, transport, _ = connected
+    found.data_received(GET + b"\x00\x01garbage\r\n\r\n")
+    assert not transport.written
+    await answered(found, LENGTH)
+    assert transport.written.startswith(b"HTTP/1.1 200")
+    assert transport.closed
+
+
+async def test_garbage_in_a_body_is_refused_at_once(connected: Any) -> None:
+    found, transport, _ = connected
+    found.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
+    found.data_received(b"no chunk\r\n")
+    assert transport.written.startswith(b"HTTP/1.1 400")
+    assert transport.closed
+
+
+async def test_a_large_request_with_the_beginning_of_the_next_is_answered(connected: Any) -> None:
+    found, transport, _ = connected
+    body = b"z" * (2 * protocol.MAX_HEAD)
+    found.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body) + body + GET[:10])
+    assert not transport.closed
+    assert not transport.written
+
+
 async def test_one_who_wants_to_close_is_told_so_and_let_go(connected: Any) -> None:
     found, transport, _ = connected
     found.data_received(GET.replace(b"host: a", b"host: a\r\nconnection: close"))
@@ -272,6 +370,7 @@ class Stalled:
     """An export whose reader takes nothing."""
 
     def __init__(self, there: World, client: Client, session: str) -> None:
+        self.status = 0
         self.taking = asyncio.Event()
         self.began = asyncio.Event()
         path = f"/v1/sessions/{session}/export"
@@ -284,7 +383,8 @@ class Stalled:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def _send(self, message: Any) -> None:
-        if message["type"] == "http.response.body":
+        self.status = message.get("status", self.status)
+        if message["type"] == "http.response.body" and self.status == 200:
             self.began.set()
             await self.taking.wait()
 
@@ -304,6 +404,48 @@ async def test_only_so_many_exports_are_on_their_way() -> None:
             each.taking.set()
             await each.task
         assert (await ana.get(f"/v1/sessions/{session}/export")).status == 200
+
+
+async def test_exports_that_come_together_are_counted_together() -> None:
+    async with world(max_streams=2, rate=1e6, burst=10**6) as there:
+        ana = await there.principal("ana")
+        session = await ana.begun()
+        stalled = [Stalled(there, ana, session) for _ in range(6)]
+        done, left = await asyncio.wait([each.task for each in stalled], timeout=5)
+        assert (len(done), len(left)) == (4, 2)
+        for each in stalled:
+            each.taking.set()
+        await asyncio.wait(left)
+        assert (await ana.get(f"/v1/sessions/{session}/export")).status == 200
+
+
+async def test_those_who_are_slow_to_send_their_bodies_keep_nobody_else_waiting() -> None:
+    async with world(max_concurrent=2) as there:
+        ana = await there.principal("ana")
+        sending = asyncio.Event()
+
+        async def receive() -> Any:
+            await sending.wait()
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        async def send(_: Any) -> None:
+            pass
+
+        headers = [(b"host", b"127.0.0.1:7464"), (b"content-type", b"application/json"), (b"content-length", b"2")]
+        scope = {"type": "http", "method": "POST", "scheme": "http", "path": "/v1/tokens/refresh"}
+        scope |= {"raw_path": b"/v1/tokens/refresh", "query_string": b"", "headers": headers, "client": ("10.0.0.1", 1)}
+        slow = [asyncio.create_task(there.application(scope, receive, send)) for _ in range(9)]
+        await asyncio.sleep(0.05)
+        assert (await ana.get("/v1/sessions")).status == 200
+        sending.set()
+        await asyncio.wait(slow)
+        assert (await ana.get("/v1/sessions")).status == 200
+
+
+async def test_whom_nobody_knows_sends_no_large_body() -> None:
+    async with world() as there:
+        body = {"refresh_token": "x" * 100_000}
+        assert (await Client(there).post("/v1/tokens/refresh", body)).status == 413
 
 
 async def test_an_export_that_nobody_takes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What lists, searches, counts, blobs, keys and policies over HTTP let nobody reach."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -419,3 +420,65 @@ async def test_a_revoked_key_opens_nothing_that_it_opened_before() -> None:
         key = next(iter(await there.store.directory.keys("local", "ana")))
         await there.store.directory.revoke_key("local", key.id, by=None)
         assert (await ana.get(f"/v1/sessions/{session}")).status == 401
+
+
+async def test_on_another_node_a_session_begun_anew_is_its_new_owner_s_from_the_first_request_on(
+    tmp_path: Path,
+) -> None:
+    store = str(tmp_path / "two.db")
+    async with world(store=store, **FREE) as here, world(store=store, **FREE) as there:
+        ana, bob = await here.principal("ana"), await here.principal("bob")
+        session = (await ana.post("/v1/sessions", {"name": "n", "vars": {"old": "gone"}})).json["session_id"]
+        for n in range(3):
+            await said(ana, session, f"ana {n}")
+        assert (await ana.get(f"/v1/sessions/{session}")).status == 200
+        ana_there, bob_there = Client(there, ana.credential), Client(there, bob.credential)
+        assert (await ana_there.ask("DELETE", f"/v1/sessions/{session}")).status in (200, 204)
+        anew = await bob_there.post("/v1/sessions", {"name": "n", "vars": {"new": 1}})
+        assert anew.json["session_id"] == session
+        for n in range(9):
+            await said(bob_there, session, f"bob {n}")
+        event = {"kind": "message", "data": {"role": "user", "content": "still mine?"}}
+        for path in ("", "/turns", "/conversation", "/events", "/export", "/state", "/checkpoints"):
+            assert (await ana.get(f"/v1/sessions/{session}{path}")).status == 404, path
+        for _ in range(2):
+            tried = await ana.post(f"/v1/sessions/{session}/events", {"arrange": True, "events": [event]})
+            assert tried.status == 404
+        assert (await ana.ask("DELETE", f"/v1/sessions/{session}")).status == 404
+        await said(bob, session, "at the other node")
+        assert (await bob.get(f"/v1/sessions/{session}/state")).json["vars"] == {"new": 1}
+        assert (await bob.get(f"/v1/sessions/{session}")).json["owner"] == "bob"
+
+
+async def test_what_is_sent_late_does_not_reach_what_was_begun_anew_meanwhile() -> None:
+    async with world(**FREE) as there:
+        ana, bob = await there.principal("ana"), await there.principal("bob")
+        session = (await ana.post("/v1/sessions", {"name": "n"})).json["session_id"]
+        await said(ana, session, "first")
+        path = f"/v1/sessions/{session}/events"
+        event = {"kind": "message", "data": {"role": "user", "content": "too late"}}
+        body = json.dumps({"arrange": True, "events": [event]}).encode()
+        headers = [(b"host", b"127.0.0.1:7464"), (b"authorization", f"Bearer {ana.credential}".encode())]
+        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        scope = {"type": "http", "method": "POST", "scheme": "http", "path": path, "raw_path": path.encode()}
+        scope |= {"query_string": b"", "headers": headers, "client": ("127.0.0.1", 1)}
+        asked, sending, told = asyncio.Event(), asyncio.Event(), []
+
+        async def receive() -> Any:
+            asked.set()
+            await sending.wait()
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            told.append(message)
+
+        late = asyncio.create_task(there.application(scope, receive, send))
+        await asked.wait()
+        await (await AsyncPerdure(there.store.services("local")).session(session)).erase()
+        assert (await bob.post("/v1/sessions", {"name": "n"})).json["session_id"] == session
+        await said(bob, session, "mine")
+        sending.set()
+        await late
+        assert told[0]["status"] == 404
+        turns = (await bob.get(f"/v1/sessions/{session}/turns")).json["items"]
+        assert [message["content"] for turn in turns for message in turn["messages"]] == ["mine"]

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from perdure.core.access.entries import STRANGERS, AuditEntry
 from perdure.core.access.roles import Role
 from perdure.testing import FixedAmbient
@@ -177,3 +179,24 @@ async def test_a_refresh_that_succeeds_is_written_down() -> None:
         assert (last.what, last.outcome, last.actor) == ("refresh_token", "allowed", principal.id)
         assert last.session == session
         assert renewing not in str(await logged(there))
+
+
+@pytest.mark.parametrize(("anomaly", "outcome"), [("flag", "flagged"), ("block", "denied")])
+async def test_an_unusual_request_with_a_token_is_said_to_be_denied_only_when_it_was(
+    anomaly: str, outcome: str
+) -> None:
+    ambient = FixedAmbient()
+    async with world(ambient=ambient, **FREE | {"anomaly": anomaly, "bind_ip": False}) as there:
+        ana = await there.principal("ana")
+        session = await ana.begun()
+        holder, _ = await token_of(ana, session)
+        for _ in range(100):
+            ambient.advance(2)
+            assert (await holder.get(f"/v1/sessions/{session}")).status == 200
+        thief = Client(there, holder.credential, address="203.0.113.9")
+        replies = [await thief.get(f"/v1/sessions/{session}/events") for _ in range(50)]
+        found = [each for each in await logged(there) if each.reason == "anomalous_request"]
+        assert {(each.outcome, each.session) for each in found} == {(outcome, session)}
+        refused = [reply for reply in replies if reply.status == 403]
+        assert len(refused) == (0 if anomaly == "flag" else sum(each.count for each in found))
+        assert all(reply.status == 200 for reply in replies if reply not in refused)

@@ -4,18 +4,23 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perdure import __version__
+from perdure.ambient import RealAmbient
+from perdure.edge.certificates import make
 from perdure.edge.http.building import endpoints
 from perdure.edge.http.openapi import describe
 from perdure.edge.http.typescript import written
+from tests.edge.client.served import served
 
 CLIENT = Path(__file__).resolve().parents[3] / "clients" / "typescript"
 GENERATED = CLIENT / "src" / "generated.ts"
@@ -89,3 +94,50 @@ def test_the_client_works_against_a_server(server: dict[str, str]) -> None:
         "retried": 3,
         "unanswered": "unreachable",
     }
+
+
+def trouble(url: str, key: str, **more: str) -> Any:
+    """What the client says of the server at an address, and after how many attempts."""
+    environment = {**os.environ, "PERDURE_URL": url, "PERDURE_KEY": key, "NODE_NO_WARNINGS": "1", **more}
+    command = [node(), str(CLIENT / "tests" / "trouble.ts")]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_the_client_says_where_the_two_sides_do_not_agree_on_tls(tmp_path: Path) -> None:
+    make(str(tmp_path), ["127.0.0.1"], RealAmbient())
+    (tmp_path / "other").mkdir()
+    make(str(tmp_path / "other"), ["localhost"], RealAmbient())
+    ca = str(tmp_path / "ca.pem")
+    with served(tmp_path, tls_cert=str(tmp_path / "server.pem"), tls_key=str(tmp_path / "server.key")) as server:
+        told = trouble(server.url, server.key)
+        for way in ("call", "follow"):
+            assert "NODE_EXTRA_CA_CERTS" in told[way]["message"]
+            assert "UNABLE_TO_VERIFY_LEAF_SIGNATURE" in told[way]["message"]
+            assert told[way]["why"] == "UNABLE_TO_VERIFY_LEAF_SIGNATURE"
+            assert (told[way]["code"], told[way]["attempts"]) == ("unreachable", 1)
+        told = trouble(server.url, server.key, NODE_EXTRA_CA_CERTS=ca)
+        assert [told[way]["code"] for way in ("call", "follow")] == [None, None]
+        told = trouble(server.url.replace("https", "http"), server.key)
+        assert "write https://" in told["call"]["message"]
+        assert told["call"]["attempts"] == 3  # a server that is starting again hangs up like this, too
+    other = tmp_path / "other"
+    with served(other, tls_cert=str(other / "server.pem"), tls_key=str(other / "server.key")) as server:
+        told = trouble(server.url, server.key, NODE_EXTRA_CA_CERTS=str(other / "ca.pem"))
+        assert "for another name" in told["call"]["message"]
+        assert told["call"]["attempts"] == 1
+
+
+@pytest.mark.slow
+def test_the_client_says_why_nobody_answers(server: dict[str, str]) -> None:
+    told = trouble(server["url"].replace("http", "https"), server["key"])["call"]
+    assert "write http://" in told["message"]
+    assert told["attempts"] == 1
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        told = trouble(f"http://127.0.0.1:{taken.getsockname()[1]}", server["key"])["call"]
+    assert "ECONNREFUSED" in told["message"]
+    assert "is the server running?" in told["message"]
+    assert told["attempts"] == 3

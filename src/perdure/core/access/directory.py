@@ -39,9 +39,9 @@ from perdure.core.access.given import (
     must_be_text,
 )
 from perdure.core.access.roles import Action, Actor, Context, Resource, Role, Thing, Verb, narrowed, scoped
-from perdure.core.access.rules import Policy
+from perdure.core.access.rules import Policy, must_name_fields
 from perdure.core.errors import AlreadyExists, Denied, Invalid, LastAdmin, NotFound, Refused, Unauthenticated
-from perdure.core.session.shown import shown
+from perdure.core.session.shown import LONGEST, shown
 
 EVERYTHING: Final = ("*",)
 KINDS: Final = ("person", "agent", "service")
@@ -125,7 +125,7 @@ def find_principal(book: Book, tenant: str, id: str) -> Principal:
     """A principal of a tenant by id or by name; `NotFound`, also for another tenant's."""
     known = book.principals.get(id) or book.principals.get(book.names.get((tenant, id), ""))
     if known is None or known.tenant != tenant:
-        raise NotFound(f"no principal {shown(id)} here; list those there are", principal=shown(id))
+        raise NotFound(f"no principal {shown(id)} here; list those there are", principal=id[:LONGEST])
     return known
 
 
@@ -133,7 +133,7 @@ def find_key(book: Book, tenant: str, id: str) -> Key:
     """A key of a tenant by its id; `NotFound`, also for another tenant's."""
     known = book.keys.get(id)
     if known is None or known.tenant != tenant:
-        raise NotFound(f"no key {shown(id)} here; list those there are", key=shown(id))
+        raise NotFound(f"no key {shown(id)} here; list those there are", key=id[:LONGEST])
     return known
 
 
@@ -141,7 +141,7 @@ def find_webhook(book: Book, tenant: str, id: str) -> Hook:
     """A webhook of a tenant by its id; `NotFound`, also for another tenant's."""
     known = book.hooks.get(id)
     if known is None or known.tenant != tenant:
-        raise NotFound(f"no webhook {shown(id)} here; list those there are", webhook=shown(id))
+        raise NotFound(f"no webhook {shown(id)} here; list those there are", webhook=id[:LONGEST])
     return known
 
 
@@ -153,7 +153,7 @@ def decide_add_principal(book: Book, asked: PrincipalAdded, by: Actor | None) ->
     tenant, name = must_be_tenant(asked.tenant), must_be_name(asked.name)
     _must_administer(book, by, tenant)
     if APART in name:
-        raise Invalid(f"a name with {APART} in it is one that an issuer gives; choose another name", name=shown(name))
+        raise Invalid(f"a name with {APART} in it is one that an issuer gives; choose another name", name=name)
     if asked.kind not in KINDS:
         raise Invalid(f"a principal is a {', '.join(KINDS)}, not {shown(asked.kind)}")
     for field in ("task", "agent", "acting_for"):
@@ -236,7 +236,7 @@ def _kept(book: Book, tenant: str, id: str, by: Actor | None) -> Principal:
     _must_administer(book, by, tenant)
     known = find_principal(book, tenant, id)
     if known.status in _GONE:
-        raise NotFound(f"no principal {shown(id)} here; list those there are", principal=shown(id))
+        raise NotFound(f"no principal {shown(id)} here; list those there are", principal=id[:LONGEST])
     return known
 
 
@@ -294,6 +294,7 @@ def decide_set_policy(
     _must_administer(book, by, must_be_tenant(asked.tenant))
     if type(asked.policy) is not Policy:
         raise Invalid(f"a policy has rules and fields; it is not {shown(asked.policy)}")
+    must_name_fields(asked.policy)
     if by is not None:
         context, own = Context(at=asked.at, address=address), Resource(tenant=by.tenant, session="", owner=by.name)
         decision = decide(by, SET_POLICY, own, context, asked.policy)

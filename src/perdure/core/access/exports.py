@@ -1,5 +1,6 @@
 """Exported audit logs: proven from their lines alone, to the last digest, which the line after them may vouch for."""
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
@@ -11,6 +12,7 @@ from perdure.core.session.rebuilding import Rebuilder
 
 MARK: Final = b'{"perdure":"signature"'
 MOST: Final = 4096
+_SESSION: Final = re.compile(r"\b(the|another|one|whose) session\b")
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,13 +51,20 @@ def proven(lines: Iterable[bytes]) -> Proven:
     """Prove every line of an export; `BadExport` names the first that is wrong. A signature must stand for a version
     and a digest of this very log; whether it is genuine, only those with the key can tell.
     """
+    try:
+        return _proven(lines)
+    except BadExport as wrong:  # the lines are those of any session; here they are a log's
+        raise BadExport(_SESSION.sub(r"\1 audit log", wrong.message), **wrong.fields) from wrong
+
+
+def _proven(lines: Iterable[bytes]) -> Proven:
     rebuilder, signature = Rebuilder(), None
     digests: dict[int, str] = {}
     for line in lines:
         if line.startswith(MARK) and rebuilder.finished and signature is None:
             signature = _signature(line, rebuilder.number + 1)
         elif signature is not None:
-            raise BadExport("nothing may follow the signature; the export was added to")
+            raise BadExport("nothing may follow the signature of an audit log; the export was added to")
         else:
             rebuilder.take(line)
             digests[rebuilder.version] = rebuilder.digest.hex()
@@ -63,9 +72,9 @@ def proven(lines: Iterable[bytes]) -> Proven:
     header = rebuilder.header
     assert header is not None, "a finished export had a header"
     if signature is not None and (signature.tenant, signature.session) != (header.tenant, header.session):
-        raise BadExport("the signature is another log's; take the export anew")
+        raise BadExport("the signature is another audit log's; export the audit log again")
     if signature is not None and digests.get(signature.version) != signature.digest:
-        raise BadExport("the signature does not fit these lines; they were changed, or it is another export's")
+        raise BadExport("the signature does not fit the lines of this audit log; they were changed, or it is another's")
     return Proven(
         tenant=header.tenant,
         session=header.session,
@@ -80,7 +89,8 @@ def _signature(line: bytes, number: int) -> Signature:
     try:
         found: Any = msgspec.json.decode(line if len(line) <= MOST else b"", type=Signature)
     except (msgspec.MsgspecError, ValueError) as wrong:
-        raise BadExport(f"line {number}: the signature cannot be read: {wrong}", line=number) from wrong
+        told = f"line {number}: the signature cannot be read: {wrong}; export the audit log again"
+        raise BadExport(told, line=number) from wrong
     signature: Signature = found
     for name in ("digest", "mac"):
         from_hex(getattr(signature, name), number, name)

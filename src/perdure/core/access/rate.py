@@ -14,7 +14,9 @@ from perdure.core.errors import Invalid
 
 SECOND: Final = 1_000_000
 KEPT: Final = 100_000
-"""How many keys are remembered unless told otherwise; each takes about 200 bytes."""
+"""How many keys are remembered unless told otherwise; each takes about 400 bytes."""
+_FORGOTTEN: Final = 2
+"""How many keys are looked at, with each request, that might be forgotten: more than come."""
 
 
 def admit(tat: int, now: int, interval: int, burst: int) -> tuple[int, int]:
@@ -52,7 +54,8 @@ def per_second(rate: float, burst: int) -> Limit:
 class Rates:
     """One limit for many keys: principals, sessions with an operation, addresses. Remembers the `keep` latest of them.
 
-    The key that asked longest ago is forgotten first, whether it was admitted or not, so that asking often never helps.
+    The key that asked longest ago is forgotten first, whether it was admitted or not, so that asking often never helps;
+    and without loss once all that it used is there again.
     """
 
     __slots__ = ("_keep", "_tats", "limit")
@@ -70,7 +73,7 @@ class Rates:
     def admit(self, key: Hashable, now: int) -> int:
         """Take one request of this key: 0 when it is admitted, else the µs it has to wait."""
         tat, wait = self.look(key, now)
-        self.remember(key, tat)
+        self.remember(key, tat, now)
         return wait
 
     def wait(self, key: Hashable, now: int) -> int:
@@ -81,12 +84,16 @@ class Rates:
         """What there will be to remember of this key if its request is taken now, and the µs it would have to wait."""
         return admit(self._tats.get(key, now), now, self.limit.interval, self.limit.burst)
 
-    def remember(self, key: Hashable, tat: int) -> None:
+    def remember(self, key: Hashable, tat: int, now: int) -> None:
         """Note that a request of this key was taken, or refused."""
-        self._tats[key] = tat
-        self._tats.move_to_end(key)
-        if len(self._tats) > self._keep:
-            self._tats.popitem(last=False)
+        tats = self._tats
+        tats[key] = tat
+        tats.move_to_end(key)
+        for _ in range(_FORGOTTEN):
+            oldest, used_up = next(iter(tats.items()))
+            if used_up > now and len(tats) <= self._keep:
+                return
+            del tats[oldest]
 
 
 def admit_all(asked: Iterable[tuple[Rates, Hashable]], now: int) -> int:
@@ -97,5 +104,5 @@ def admit_all(asked: Iterable[tuple[Rates, Hashable]], now: int) -> int:
         wait = max(wait, each)
     if not wait:
         for rates, key, tat, _ in found:
-            rates.remember(key, tat)
+            rates.remember(key, tat, now)
     return wait

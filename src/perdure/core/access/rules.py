@@ -15,13 +15,16 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from perdure.core.access.fields import parsed
-from perdure.core.access.roles import Action, Actor, Context, Resource, Role, is_scope, scoped
+from perdure.core.access.fields import ANY, parsed
+from perdure.core.access.roles import CONTENT, Action, Actor, Context, Resource, Role, is_scope, scoped
 from perdure.core.errors import Invalid
 
 DAY: Final = 24 * 60
 _MINUTE: Final = 60_000_000
 MAX_RULES: Final = 1_000
+ROOTS: Final = (*CONTENT, "turns")
+"""What a path of fields begins with; `conversation` is another word for the last."""
+_TAKEN: Final = frozenset({*ROOTS, "conversation", ANY})
 Window = tuple[int, int]
 Network = IPv4Network | IPv6Network
 
@@ -205,6 +208,16 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
 def _writes(roles: frozenset[Role], rule: FieldRule) -> bool:
     writers = rule.read if rule.write is None else rule.write
     return writers is None or not roles.isdisjoint(writers)
+
+
+def must_name_fields(policy: Policy) -> None:
+    """`Invalid` when a rule speaks of a field that no session has: it would protect nothing. Asked when a policy is
+    set, not when one is read: an older one may have such rules, and the others in it count.
+    """
+    for rule in policy.fields:
+        if parsed(rule.path)[0] not in _TAKEN:
+            told = f"no session has a field {rule.path[:80]!r}; a path begins with one of {', '.join(ROOTS)}, or with *"
+            raise Invalid(told, field=rule.path[:80])
 
 
 OPEN: Final = Policy()

@@ -107,7 +107,8 @@ def _counted(count: int, name: str) -> None:
 
 
 def _admit_end(open: OpenTurn | None, _: Payload) -> None:
-    _open(open)
+    if open is None:
+        raise TurnRefused("no turn is open; there is nothing to end or to roll back")
 
 
 def _admit_message(_: OpenTurn | None, payload: Message) -> None:

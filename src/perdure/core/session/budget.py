@@ -120,8 +120,8 @@ def must_fit(part: Budget, micros: int, cap: int | None) -> None:
     left = None if cap is None else max(0, cap - part.spent - sum(part.open.values()))
     if left is not None and micros > left:
         raise BudgetExhausted(
-            f"the session may spend {left} micro-dollars more, {micros} were asked for; raise its max_cost or use a "
-            "cheaper model",
+            f"the session may spend {left} micro-dollars more, {micros} were asked for; raise its max_cost (in dollars "
+            "over HTTP: max_cost_usdc) or use a cheaper model",
             left=left,
             asked=micros,
         )

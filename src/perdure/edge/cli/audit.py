@@ -17,7 +17,7 @@ from perdure.edge.cli.tenancy import names_of, served, tenant_option
 from perdure.edge.cli.text import counted, day_and_time, moment, one_line
 
 if TYPE_CHECKING:
-    from perdure.services.auditing import Auditing, AuditLine
+    from perdure.services.auditing import Auditing, AuditLine, AuditReport
 
 COMMANDS: Final = {
     "list": ("audit:list_entries", "Show entries, newest first."),
@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "export": ("audit:export", "Write the log as JSON lines, signed."),
 }
 OUTCOMES: Final = ("allowed", "denied", "flagged")
+UNSIGNED: Final = "its signature is missing, and this store signs its exports: do not trust it, export the log again"
 
 audit = LazyGroup(
     "audit",
@@ -104,6 +105,7 @@ def _document(line: "AuditLine", names: dict[str, str]) -> dict[str, Any]:
 @json_option
 def verify(store: str, tenant: str, as_json: bool, file: IO[bytes] | None) -> None:
     """Check every byte of a tenant's audit log, and that it ends where it was signed. Exit code 5 when it is broken."""
+    from perdure.core.errors import NotFound
     from perdure.waiting import drive
 
     with served(store, read_only=True) as house:
@@ -111,14 +113,16 @@ def verify(store: str, tenant: str, as_json: bool, file: IO[bytes] | None) -> No
             _check(house.auditing, file, as_json)
             return
         report = drive(house.auditing.verify(tenant))
+    if report.ok and not report.there:
+        told = f"tenant {tenant} has no audit log here; nothing was ever written to one, or it goes by another name"
+        raise NotFound(told, tenant=tenant)
     if as_json:
         documents.emit(msgspec.to_builtins(report))
     else:
         from perdure.edge.cli import output
 
         console = output.screen()
-        vouched = "no signed heads: not sealed" if report.signed is None else f"signed for up to {report.signed}"
-        said = f"  {counted(report.events, 'event')}, {vouched}"
+        said = f"  {counted(report.events, 'event')}, {_vouched(report)}"
         console.print(output.mark("ok" if report.ok else "fail").append(said, style="default"))
         for problem in report.problems:
             where = problem.place if problem.versions is None else f"{problem.place} {problem.versions[0]}"
@@ -127,16 +131,28 @@ def verify(store: str, tenant: str, as_json: bool, file: IO[bytes] | None) -> No
         click.get_current_context().exit(exits.WORLD)
 
 
+def _vouched(report: "AuditReport") -> str:
+    if report.signed:
+        return f"signed for up to {report.signed}"
+    return "not signed for yet" if report.sealed else "no signed heads: not sealed"
+
+
 def _check(auditing: "Auditing", file: IO[bytes], as_json: bool) -> None:
-    """Tell whether an export is whole, and signed with the keys of the store."""
-    checked = auditing.check_export(file)
+    """Tell whether an export is whole, and signed with the keys of the store; `Tampered` when it is not whole."""
+    from perdure.core.errors import BadExport, Tampered
+
+    try:
+        checked = auditing.check_export(file)
+    except BadExport as wrong:
+        raise Tampered(wrong.message, file=file.name, **wrong.fields) from wrong
     found, genuine = checked.proven, checked.genuine
     if as_json:
         told = {"tenant": found.tenant, "session": found.session, "events": found.events, "digest": found.digest}
         documents.emit({"ok": genuine is not False, **told, "signed": found.signature is not None, "genuine": genuine})
     else:
         said = {True: "signed by this store", False: "its signature is not this store's", None: "no signature checked"}
-        click.echo(f"{counted(found.events, 'event')}, the chain is whole; {said[genuine]}")
+        signature = said[genuine] if found.signature is not None or genuine is None else UNSIGNED
+        click.echo(f"{counted(found.events, 'event')}, the chain is whole; {signature}")
     if genuine is False:
         click.get_current_context().exit(exits.WORLD)
 

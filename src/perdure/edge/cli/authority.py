@@ -7,7 +7,9 @@ from perdure.edge.cli.options import json_option
 
 
 @click.command("ca")
-@click.option("--out", metavar="DIR", required=True, help="The folder to write to; made if it is missing.")
+@click.option(
+    "--out", metavar="DIR", default="tls", show_default=True, help="The folder to write to; made if it is missing."
+)
 @click.option(
     "--host",
     "hosts",

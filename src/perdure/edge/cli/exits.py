@@ -6,11 +6,12 @@ code   meaning
 0      done
 1      unexpected: a defect of perdure; the traceback is shown
 2      the caller's: bad usage, bad input, or refused in the session's present state
-3      no such session, version or checkpoint
+3      no such session, version or checkpoint; no audit log of a tenant
 4      a conflict: somebody else was first, or a merge waits for a decision
 5      the world's: tampered or damaged data, not a store, a newer one, read-only, disk full, busy
 130    interrupted with Ctrl-C
 141    whoever read the output left early, as `head` does
+143    ended by SIGTERM, as shells count it
 =====  ===========================================================================================
 """
 

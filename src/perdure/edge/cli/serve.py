@@ -1,7 +1,10 @@
 """`perdure serve`: the server, on this machine or for others."""
 
+import logging
+import os
+import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -9,10 +12,13 @@ import msgspec
 from perdure.core.errors import Refused
 from perdure.edge.cli.opening import noting
 from perdure.edge.cli.options import json_option
+from perdure.edge.cli.text import as_options
 
 if TYPE_CHECKING:
     from perdure.compose.tenants import Tenants
     from perdure.edge.http.welcome import Welcome
+
+log: Final = logging.getLogger("perdure.server")
 
 
 def flags(command: Any) -> Any:
@@ -62,23 +68,24 @@ def serve(as_json: bool, config: str | None, announce: str | None, show_config: 
     from perdure.edge.http.serving import serve as run
 
     to_stderr(found.log_format, found.log_level)
-    kept = journalled(sys.stdout)  # a journal is read by more people than a terminal, and for longer
+    kept = journalled(sys.stdout)  # a journal is read by more people than a terminal, and for longer; by programs, too
 
     def store() -> "Tenants":
-        with noting():
+        with noting(_log_note if kept else None):
             return opened(found)
 
     def told(welcome: "Welcome") -> None:
         if announce is not None:
             write(announce, welcome)
-        shown = welcome.bare if kept else welcome
         if as_json:
-            _print(msgspec.json.encode(shown).decode())
-        else:
-            _print(_greeting(shown, first_key(found) if kept and found.on_loopback else None))
+            _print(msgspec.json.encode(welcome.bare if kept else welcome).decode())
+        elif not kept:
+            _print(greeting(welcome, found.tls_client_ca if found.mutual_tls else None))
+        elif found.on_loopback:
+            log.info("nobody was given a key; make one with this command", extra={"command": first_key(found)})
 
     def stopped() -> None:
-        if not as_json:
+        if not as_json and not kept:  # the log says so, too
             _print("stopped")
 
     run(found, store, told, stopped, keys=announce is not None or not kept)
@@ -94,24 +101,32 @@ def _show(rows: list[tuple[str, str, str]], as_json: bool) -> None:
         click.echo(f"{name:<{width}}  {value}  ({source})")
 
 
-def _greeting(welcome: "Welcome", first_key: str | None) -> str:
+def _log_note(note: str) -> None:
+    log.warning(as_options(note))
+
+
+def greeting(welcome: "Welcome", client_ca: str | None) -> str:
+    """What people read who started a server; with the CA of the certificates that clients must show, if they must."""
     lines = [f"perdure serves at {welcome.url}"]
     if welcome.link is not None:
+        folder = os.path.dirname(client_ca or "")
+        mine, key = (os.path.join(folder, name) for name in ("client.pem", "client.key"))
+        shown = "" if client_ca is None else f"--cert {shlex.quote(mine)} --key {shlex.quote(key)} "
         lines += [
             f"\n  sign in:  {welcome.link}\n",
             "  or from a shell, with a key that lasts for twelve hours:\n",
             f"  export PERDURE_URL={welcome.url}",
             f"  export PERDURE_KEY={welcome.key}",
-            '  curl $PERDURE_URL/v1/sessions -H "Authorization: Bearer $PERDURE_KEY" \\',
+            f'  curl {shown}$PERDURE_URL/v1/sessions -H "Authorization: Bearer $PERDURE_KEY" \\',
             """    -H 'Content-Type: application/json' -d '{"title": "Lisbon trip"}'""",
         ]
+        if client_ca is not None:
+            lines.append(f'\n  (clients show a certificate here: perdure.connect with certificate=("{mine}", "{key}"))')
         if welcome.url.startswith("https:"):
             lines.append(
                 '\n  (with a CA of your own, curl also wants --cacert ca.pem, and perdure.connect ca="ca.pem")'
             )
-    if first_key is not None:
-        lines.append(f"make a key with: {first_key}")
-    return "\n".join([*lines, "\nstop it with Ctrl-C"] if first_key is None else lines)
+    return "\n".join([*lines, "\nstop it with Ctrl-C"])
 
 
 def _print(text: str) -> None:

@@ -24,16 +24,17 @@ def tenant_option(command: Any) -> Any:
 
 
 @contextmanager
-def served(store: str, *, read_only: bool, create: bool = False) -> "Iterator[Tenants]":
+def served(store: str, *, read_only: bool, create: bool | None = None) -> "Iterator[Tenants]":
     """The store at a path as a server sees it, closed afterwards; `NotAStore` when there is none, unless it is to be
-    made.
+    made. `create` is what --create says, None where a command has no such option.
     """
     from perdure.compose.tenants import tenants
     from perdure.sealing.given import Given
     from perdure.waiting import drive
 
     if not create and not is_address(store) and not os.path.isfile(store):
-        raise NotAStore(f"no store at {store}; name one with --store or PERDURE_STORE", path=store)
+        more = "" if create is None else ", or make one with --create"
+        raise NotAStore(f"no store at {store}; name one with --store or PERDURE_STORE{more}", path=store)
     if is_address(store) and not read_only and not create:
         with opened(store, read_only=True):  # a database without a store stays so
             pass

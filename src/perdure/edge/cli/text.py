@@ -23,6 +23,10 @@ _PARAMETERS: Final = {
     "cold=": "--cold",
     "overwrite=True": "--overwrite",
     "find lists those there are": "perdure sessions list shows those there are",
+    "end it with complete() or terminate() first": (
+        "end it first, for which there is no command: in a program, with complete() or terminate(); "
+        'over HTTP, POST /v1/sessions/ID/transitions {"event": "terminate"}'
+    ),
 }
 """What the library's messages say, and what it is called here."""
 _PARAMETER: Final = re.compile(rf"(?<![^ (])(?:{'|'.join(map(re.escape, _PARAMETERS))})(?![^ ,;:.)])")

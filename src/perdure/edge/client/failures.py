@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 from http import HTTPStatus as S
+from http.client import BadStatusLine
 from ssl import SSLCertVerificationError, SSLError
 from typing import Any, Final
 
@@ -12,6 +13,9 @@ from perdure.edge.http.wire import EXACTLY, loose
 
 ANOTHER_NAME: Final = (62, 64)
 """What OpenSSL says when a certificate is genuine and names another host or address."""
+
+ALERT: Final = "\x15\x03"
+"""How TLS begins to say that it did not understand."""
 
 
 def disagreement(trouble: BaseException | None) -> str | None:
@@ -23,6 +27,8 @@ def disagreement(trouble: BaseException | None) -> str | None:
             "nothing vouches here for its certificate; give the file of the authority that signed it as ca=… (`ca.pem` "
             "if `perdure keys ca` made it)"
         )
+    if isinstance(trouble, BadStatusLine) and str(trouble).startswith(ALERT):
+        return "what answers there speaks TLS; write https://…"
     reason = (trouble.reason or "") if isinstance(trouble, SSLError) else ""
     if "CERTIFICATE_REQUIRED" in reason:
         return "it lets in only those who show a certificate; give yours as certificate=(certificate, key)"

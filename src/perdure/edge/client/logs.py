@@ -1,10 +1,10 @@
 """A session's log at a server: read a page at a time and proven, written as a framework hands it over."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
-from perdure.core.errors import Invalid
+from perdure.core.errors import ConflictError, Invalid, Unreachable
 from perdure.core.session.conversation import Item
 from perdure.core.session.decide import drafts_of
 from perdure.core.session.event import Draft, Event, Payload
@@ -15,7 +15,9 @@ from perdure.edge.client.transport import Transport
 from perdure.edge.conversing import MAX_PAGE, Conversing
 
 PAGE: Final = 1000
-"""Events in one answer."""
+"""Events, turns or items in one answer."""
+BEGINNINGS: Final = 8
+"""How often a list is read from its beginning because it changed just where two pages meet."""
 
 
 class Logs(Conversing):
@@ -75,18 +77,41 @@ class Logs(Conversing):
         wanted = given.maybe_number(last, "last")
         if wanted is not None and wanted < 1:
             raise Invalid("ask for at least one item", last=last)
-        return [reading.item_of(item) async for item in self._pages("conversation", wanted)]
+        return [reading.item_of(item) for item in await self._pages("conversation", wanted)]
 
-    async def _pages(self, what: str, last: int | None) -> AsyncIterator[Any]:
-        """Everything of a list that comes in pages, or the last of it."""
-        asked: dict[str, Any] = {"last": last}
+    async def _pages(self, what: str, last: int | None) -> list[Any]:
+        """Everything of a list that comes in pages, oldest first, or the last of it.
+
+        The pages are read one after the other, and others may write meanwhile. What is appended comes with the later
+        pages, also on top of the last ones that were asked for. What is retracted may still be there if its page had
+        been read. Nothing comes twice, and nothing is left out that stood all the while: each page begins with the
+        last item of the one before, as it is by then, and where that has gone, everything is read anew.
+        `ConflictError` when that happens again and again.
+        """
+        for _ in range(BEGINNINGS):
+            found = await self._read_through(what, last)
+            if found is not None:
+                return found
+        told = f"the {what} of {self._path} changed whenever they were read; ask again in a while"
+        raise ConflictError(told, url=self._transport.place.url)
+
+    async def _read_through(self, what: str, last: int | None) -> list[Any] | None:
+        """Every page once; None when one does not fit the page before, as what that ended with was retracted."""
+        found: list[Any] = []
+        asked: dict[str, Any] = {"last": last, "limit": PAGE}
+        place = 0
         while True:
             page = await self._transport.get(f"{self._path}/{what}", asked)
-            for item in page["items"]:
-                yield item
-            if page["after"] is None:
-                return
-            asked = {"after": page["after"]}
+            items, after = page["items"], page["after"]
+            if found and (not items or items[0]["first"] != found.pop()["first"]):
+                return None
+            found += items
+            if after is None:
+                return found
+            if after <= place:
+                url = self._transport.place.url
+                raise Unreachable(f"{url} gives the same page again; look at what is in between", url=url)
+            place, asked = after, {"after": after - 1, "limit": PAGE}
 
     async def record(
         self,

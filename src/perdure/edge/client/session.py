@@ -79,7 +79,7 @@ class RemoteSession(Living, Logs, Branching):
         wanted = given.maybe_number(last, "last")
         if wanted is not None and wanted < 1:
             raise Invalid("ask for at least one turn", last=last)
-        return [reading.turn_of(item) async for item in self._pages("turns", wanted)]
+        return [reading.turn_of(item) for item in await self._pages("turns", wanted)]
 
     async def watch(self, after: int | None = None) -> AsyncIterator[Change]:
         """Changes of this session as they are committed, by anyone."""

@@ -43,7 +43,11 @@ class _Unsent(Exception):
 
 
 class _Lost(Exception):
-    """The request left, and no answer came."""
+    """The request left, and no answer came; `fresh` if not a byte ever came on that connection."""
+
+    def __init__(self, fresh: bool) -> None:
+        super().__init__()
+        self.fresh = fresh
 
 
 _TROUBLE: Final = (OSError, HTTPException, ssl.SSLError)
@@ -135,7 +139,8 @@ class Transport:
         except _Lost as trouble:
             known = "nothing was changed by asking" if request.repeatable else "look whether it was done before"
             hopeless = disagreement(trouble.__cause__) is not None
-            return self.unreachable(trouble.__cause__, known), None, request.repeatable and not hopeless
+            lost = self.unreachable(trouble.__cause__, known, trouble.fresh)
+            return lost, None, request.repeatable and not hopeless
         if reply.status < S.MULTIPLE_CHOICES:
             return reply, None, False
         failed = failure_of(reply.status, reply.body, self.place.url)
@@ -152,15 +157,18 @@ class Transport:
         chance = int.from_bytes(self.ambient.random(4), "big") / (1 << 32)
         await self.ambient.sleep((wait or 0.0) + longest * (0.5 + chance / 2))
 
-    def unreachable(self, trouble: BaseException | None, known: str) -> Unreachable:
-        """That the server cannot be had, and why."""
+    def unreachable(self, trouble: BaseException | None, known: str, fresh: bool = False) -> Unreachable:
+        """That the server cannot be had, and why; `fresh` if it never said anything on that connection."""
         why = str(trouble) or type(trouble).__name__
         advice = disagreement(trouble)
         if advice is not None:
             return Unreachable(f"{self.place.url} cannot be spoken with: {advice} ({why})", url=self.place.url, why=why)
         told = f"{self.place.url} does not answer: {why}; {known}. Look whether it runs and the address is right"
-        if self.place.secure and isinstance(trouble, ConnectionResetError | BrokenPipeError):
+        hung_up = isinstance(trouble, ConnectionResetError | BrokenPipeError)
+        if hung_up and self.place.secure:
             told += ", and whether it wants a certificate, which is given as certificate=(certificate, key)"
+        elif hung_up and fresh:
+            told += ", and whether it speaks TLS; then write https://…"
         return Unreachable(told, url=self.place.url, why=why)
 
     def _must_be_open(self) -> None:
@@ -178,27 +186,30 @@ class Transport:
         return found | request.headers
 
     def _exchange(self, request: Request) -> Reply:
-        connection = self._connected()
+        connection, fresh = self._connected()
         try:
             connection.request(request.method, self.place.base + request.target, request.body, self._headers(request))
             answer = connection.getresponse()
+            fresh = False
             return self._finished(connection, answer)
         except _TROUBLE as trouble:
             connection.close()
-            raise _Lost from trouble
+            raise _Lost(fresh) from trouble
         except BaseException:  # an interrupt: whatever the server says now is nobody's answer
             connection.close()
             raise
 
-    def _connected(self) -> HTTPConnection:
+    def _connected(self) -> tuple[HTTPConnection, bool]:
+        """A connection, and whether it is fresh: nothing has come on it yet."""
         connection = self._pool.take()
-        if connection.sock is None:
+        fresh = connection.sock is None
+        if fresh:
             try:
                 connection.connect()
             except _TROUBLE as trouble:
                 connection.close()
                 raise _Unsent from trouble
-        return connection
+        return connection, fresh
 
     def _finished(self, connection: HTTPConnection, answer: HTTPResponse) -> Reply:
         """The whole answer; the connection goes back to the others if it can be used again."""
@@ -218,7 +229,7 @@ class Transport:
         self._must_be_open()
         aside = self._crew.aside
         try:
-            connection = await aside(self._connected)
+            connection, fresh = await aside(self._connected)
         except _Unsent as trouble:
             raise self.unreachable(trouble.__cause__, "nothing was sent") from trouble.__cause__
         try:
@@ -230,7 +241,7 @@ class Transport:
             reply = await aside(lambda: self._finished(connection, connection.getresponse()))
         except _TROUBLE as trouble:
             connection.close()
-            raise self.unreachable(trouble, "it may have arrived") from trouble
+            raise self.unreachable(trouble, "it may have arrived", fresh) from trouble
         except BaseException:
             _hang_up(connection)
             raise
@@ -253,8 +264,9 @@ class Transport:
             try:
                 found = await self._streams.aside(partial(self._opened, request, accept, silence))
             except (_Unsent, _Lost) as trouble:
-                if attempt >= self._retries:
-                    raise self.unreachable(trouble.__cause__, "nothing was changed by asking") from trouble.__cause__
+                why, fresh = trouble.__cause__, isinstance(trouble, _Lost) and trouble.fresh
+                if attempt >= self._retries or disagreement(why) is not None:
+                    raise self.unreachable(why, "nothing was changed by asking", fresh) from why
                 await self.pause(attempt)
             else:
                 if isinstance(found, Stream):
@@ -266,12 +278,13 @@ class Transport:
             attempt += 1
 
     def _opened(self, request: Request, accept: str, silence: float | None) -> "Stream | Reply":
-        connection = self._connected()
+        connection, fresh = self._connected()
         try:
             sock = connection.sock
             headers = self._headers(request, accept)
             connection.request(request.method, self.place.base + request.target, request.body, headers)
             answer = connection.getresponse()
+            fresh = False
             if answer.status >= S.MULTIPLE_CHOICES:
                 return self._finished(connection, answer)
             if silence is not None:
@@ -279,7 +292,7 @@ class Transport:
             return Stream(self, self._streams, connection, sock, answer)
         except _TROUBLE as trouble:
             connection.close()
-            raise _Lost from trouble
+            raise _Lost(fresh) from trouble
         except BaseException:
             connection.close()
             raise

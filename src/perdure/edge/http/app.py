@@ -9,7 +9,7 @@ from typing import Final
 from perdure.core.access.roles import Reason
 from perdure.core.errors import Denied, PerdureError, RateLimited, Unauthenticated, WorldError
 from perdure.edge.http import problems
-from perdure.edge.http.asgi import Answer, App, Gone, Receive, Request, Scope, Send
+from perdure.edge.http.asgi import Answer, App, Gone, Hands, Receive, Request, Scope, Send
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.entrance import LET_IN, REFUSALS
 from perdure.edge.http.node import Node
@@ -22,6 +22,8 @@ from perdure.services.acting import acting
 log: Final = logging.getLogger("perdure.http")
 ALWAYS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """What is answered also when all hands are busy."""
+STRANGER_BODY: Final = 64 * 1024
+"""Bytes of a body that somebody nobody knows may send."""
 SAFE: Final = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -40,13 +42,13 @@ class Application:
         self._lifespan = lifespan
         self._settings = node.settings
         self._tracing = Tracing(node.settings.otel)
-        self._busy = 0
+        self._hands = Hands()
         self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, a surface, or the server's own life."""
         if scope["type"] == "http":
-            await self._http(Request(scope, receive, self._settings.max_body), send)
+            await self._http(Request(scope, receive, self._settings.max_body, self._hands), send)
         elif scope["type"] == "websocket":
             await self._socket(scope, receive, send)
         else:
@@ -55,20 +57,19 @@ class Application:
     async def _http(self, request: Request, send: Send) -> None:
         began = self.measures.now()
         endpoint: Endpoint | None = None
-        self._busy += 1
+        self._hands.busy += 1
         try:
             endpoint, answer = await self._tracing.request(request, self._answered)
         except (Gone, asyncio.CancelledError):
+            self._streams -= request.streams
             return
         finally:
-            self._busy -= 1
+            self._hands.busy -= 1
         answer.headers += SAFE
         answer.headers.append((b"content-security-policy", answer.policy))
         if self._settings.origins:
             answer.headers += readable(request, self._settings)
         self.measures.count(endpoint, answer.status, began)
-        streams = answer.pieces is not None
-        self._streams += streams
         try:
             await answer.send(send, bare=request.method == "HEAD")
         except TimeoutError:
@@ -77,7 +78,7 @@ class Application:
             log.exception("an answer broke off", extra={"endpoint": endpoint.name if endpoint else None})
             raise
         finally:
-            self._streams -= streams
+            self._streams -= request.streams
 
     async def _answered(self, request: Request) -> tuple[Endpoint | None, Answer]:
         """The answer to a request, whatever it is."""
@@ -139,16 +140,20 @@ class Application:
             raise Denied("this server takes no writes from pages of that origin", reason="origin")
         if endpoint.body is not None and (media := headers.get("content-type")) is not None:
             _must_take(endpoint, media)
-        if self._busy > self._settings.max_concurrent and endpoint.path not in ALWAYS:
+        if self._hands.busy > self._settings.max_concurrent and endpoint.path not in ALWAYS:
             raise RateLimited("the server is busy; try again in a second", retry_after=1)
-        if endpoint.answer is bytes and self._streams >= self._settings.max_streams:
-            raise RateLimited("too many exports and blobs are on their way; try again in a second", retry_after=1)
+        if endpoint.pieces:  # counted at once: many may come together
+            if self._streams >= self._settings.max_streams:
+                raise RateLimited("too many exports and blobs are on their way; try again in a second", retry_after=1)
+            self._streams += 1
+            request.streams = True
 
     async def _served(self, ask: Ask) -> Answer:
         endpoint = ask.endpoint
         entrance = self.node.entrance
         if endpoint.action is None and not endpoint.known:
             ask.decision = LET_IN
+            ask.request.limit = min(ask.request.limit, STRANGER_BODY)
             try:
                 return await self._called(ask)
             except Unauthenticated as stranger:
@@ -158,7 +163,7 @@ class Application:
         if endpoint.sensitive or ask.decision.reason is Reason.OVERRIDE:  # first, so that nothing happens unseen
             await entrance.noted(ask, reason=str(ask.decision.reason))
         try:
-            with acting(ask.actor.name):
+            with acting(ask.actor.name, ask.into):
                 answer = await self._called(ask)
         except PerdureError as error:
             entrance.turned_away(ask, error)

@@ -24,17 +24,30 @@ class Gone(Exception):
     """The client hung up before its request was whole."""
 
 
+class Hands:
+    """How many requests are being worked on; those that wait for their bodies are not."""
+
+    __slots__ = ("busy",)
+
+    def __init__(self) -> None:
+        self.busy = 0
+
+
 class Request:
     """One request: its head at once, its body when it is asked for."""
 
-    __slots__ = ("_body", "_headers", "_limit", "_receive", "method", "path", "scope")
+    __slots__ = ("_body", "_hands", "_headers", "_receive", "limit", "method", "path", "scope", "streams")
 
-    def __init__(self, scope: Scope, receive: Receive, limit: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, limit: int, hands: Hands | None = None) -> None:
         self.scope = scope
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self._receive = receive
-        self._limit = limit
+        self.limit = limit
+        """How many bytes its body may have."""
+        self.streams = False
+        """Whether its answer was counted among those that come in pieces."""
+        self._hands = hands or Hands()
         self._headers: dict[str, str] | None = None
         self._body: bytes | None = None
 
@@ -87,14 +100,22 @@ class Request:
     async def body(self) -> bytes:
         """The whole body; `TooLarge` beyond the limit, which is known from its head if the client says."""
         if self._body is None:
-            first = await self._receive()
+            first = await self._received()
             if first["type"] != "http.disconnect" and not first.get("more_body", False):  # as most bodies come
                 self._body = first.get("body", b"")
-                if len(self._body) > self._limit:
-                    raise _too_large(self._limit)
+                if len(self._body) > self.limit:
+                    raise _too_large(self.limit)
             else:
-                self._body = b"".join([piece async for piece in self.pieces(self._limit, first)])
+                self._body = b"".join([piece async for piece in self.pieces(self.limit, first)])
         return self._body
+
+    async def _received(self) -> MutableMapping[str, Any]:
+        """What comes next of the body. Whoever is slow to send it keeps no hands busy."""
+        self._hands.busy -= 1
+        try:
+            return await self._receive()
+        finally:
+            self._hands.busy += 1
 
     async def pieces(
         self, limit: int | None = None, first: MutableMapping[str, Any] | None = None
@@ -104,7 +125,7 @@ class Request:
             raise _too_large(limit)
         total = 0
         while True:
-            message = first or await self._receive()
+            message = first or await self._received()
             first = None
             if message["type"] == "http.disconnect":
                 raise Gone
@@ -160,14 +181,19 @@ class Answer:
         nothing of it for too long.
         """
         if self.pieces is not None and not bare:
-            await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
             async with aclosing(self.pieces) as pieces:
+                await _taken(send, {"type": "http.response.start", "status": self.status, "headers": self.headers})
                 async for piece in pieces:
-                    async with asyncio.timeout(STALL):
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b""})
+                    await _taken(send, {"type": "http.response.body", "body": piece, "more_body": True})
+                await _taken(send, {"type": "http.response.body", "body": b""})
             return
         if self.pieces is None and self.status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
             self.headers.append((b"content-length", str(len(self.body)).encode()))
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
         await send({"type": "http.response.body", "body": b"" if bare else self.body})
+
+
+async def _taken(send: Send, message: MutableMapping[str, Any]) -> None:
+    """Send something that must be taken in time."""
+    async with asyncio.timeout(STALL):
+        await send(message)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perdure.core.access.roles import Action, Actor, Decision, Reason
+from perdure.core.access.roles import BREAKING, Action, Actor, Decision, Reason, Role, scoped
 from perdure.core.access.rules import Policy
 from perdure.core.errors import Denied, Invalid, NotFound
 from perdure.core.session.ids import SessionId, session_id
@@ -28,6 +28,7 @@ class Ask:
         "endpoint",
         "headers",
         "heard",
+        "into",
         "node",
         "params",
         "policy",
@@ -54,6 +55,7 @@ class Ask:
         self.actor: Actor
         self.decision: Decision
         self.policy: Policy
+        self.into: tuple[SessionId, int] | None = None
         self._services: Services | None = None
         self._id: SessionId | None = None
 
@@ -174,13 +176,17 @@ def path_id(text: str) -> SessionId:
         raise missing() from None
 
 
-def allowed(decision: Decision, action: Action) -> Decision:
-    """The decision, if it says yes; else `Denied`, or `NotFound` as for what is not there."""
+def allowed(decision: Decision, action: Action, actor: Actor | None = None) -> Decision:
+    """The decision, if it says yes; else `Denied`, or `NotFound` as for what is not there. An actor who could break the
+    glass is told how.
+    """
     if decision.allowed:
         return decision
     if decision.concealed:
         raise missing(str(decision.reason))
     why = _WHY.get(decision.reason, "ask an admin of your tenant")
+    if actor is not None and decision.reason in _BEHIND_GLASS and _could_break(actor, action):
+        why = f"{why}. {_GLASS}"
     told = f"you may not {action.verb.value} {action.thing.value} here: {why}"
     raise Denied(told, reason=str(decision.reason), action=str(action))
 
@@ -192,6 +198,18 @@ _WHY: Final = {
     Reason.RULE: "a rule of your tenant forbids it",
     Reason.FIELD: "a field of it is closed to you by a policy",
 }
+
+
+_BEHIND_GLASS: Final = frozenset({Reason.ROLE, Reason.ISOLATION, Reason.FIELD})
+_GLASS: Final = (
+    "As an admin you may break the glass: send the header perdure-override with your reason, which the audit log keeps"
+)
+
+
+def _could_break(actor: Actor, action: Action) -> bool:
+    """Whether this would be open to the actor if they gave a reason."""
+    needed = BREAKING.get(action)
+    return needed is not None and Role.ADMIN in actor.roles and needed in scoped(actor.scopes)
 
 
 def missing(reason: str | None = None) -> NotFound:

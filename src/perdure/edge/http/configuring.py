@@ -15,6 +15,8 @@ import msgspec
 
 from perdure.core.errors import Invalid
 from perdure.edge.http.settings import Issuer, Settings
+from perdure.edge.http.wire import explained
+from perdure.edge.timing import timeouts_of
 
 FILE: Final = "perdure.toml"
 CONFIG: Final = "PERDURE_CONFIG"
@@ -147,8 +149,10 @@ def _made(values: dict[str, Any], sources: dict[str, str]) -> Settings:
         try:
             made[name] = msgspec.convert(value, hints[name])
         except msgspec.ValidationError as wrong:
-            reason = str(wrong).replace("`$`", name).replace("`$", f"`{name}")
+            reason = explained(wrong, hints[name]).replace("`$`", name).replace("`$", f"`{name}")
             raise Invalid(f"{sources[name]}: {reason}", name=name, source=sources[name]) from None
+        if name == "timeouts":
+            _must_be_timeouts(made[name], sources[name])
     try:
         return Settings(**made)
     except Invalid as wrong:
@@ -157,6 +161,14 @@ def _made(values: dict[str, Any], sources: dict[str, str]) -> Settings:
             f"{name} is from {source}" for name, source in sources.items() if name in words and source != DEFAULT
         )
         raise Invalid(f"{wrong.message} ({said})" if said else wrong.message, **wrong.fields) from None
+
+
+def _must_be_timeouts(value: Any, source: str) -> None:
+    """Refuse a time-out there is not, or one that is no length of time, before a server is made with it."""
+    try:
+        timeouts_of(value)
+    except Invalid as wrong:
+        raise Invalid(f"{source}: {wrong.message}", **wrong.fields | {"name": "timeouts", "source": source}) from None
 
 
 def _file(named: str | os.PathLike[str] | None) -> tuple[str, dict[str, Any]]:

@@ -16,12 +16,13 @@ from perdure.core.access.claims import Request as Seen
 from perdure.core.access.decide import decide
 from perdure.core.access.directory import fault_of, identify
 from perdure.core.access.entries import STRANGERS, AuditEntry, Outcome
-from perdure.core.access.roles import Actor, Context, Decision, Reason, Resource, Role
+from perdure.core.access.roles import Action, Actor, Context, Decision, Reason, Resource, Role
 from perdure.core.access.rules import OPEN as NO_RULES
 from perdure.core.access.rules import Policy
 from perdure.core.access.signins import Limits
 from perdure.core.errors import Denied, NotFound, NotOwner, PerdureError, RateLimited, Unauthenticated
 from perdure.core.session.origin import Origin
+from perdure.core.session.state import State
 from perdure.edge.http.asgi import Request
 from perdure.edge.http.asking import Ask, allowed, missing
 from perdure.edge.http.pacing import Pace
@@ -180,45 +181,50 @@ class Entrance:
         if action is None:
             raise TypeError(f"{ask.endpoint.name} is open to everyone; there is nothing to decide")
         policy, override = ask.policy, ask.request.headers.get(OVERRIDE) or None
-        lasts = not policy.rules and override is None
-        if lasts and (known := self._decided_before(ask)) is not None:
-            return known
         context = Context(at=self.tenants.ambient.now(), address=ask.request.address, override=override)
         if not ask.endpoint.scoped:
             resource = Resource(tenant=actor.tenant, session=ANY, owner=actor.name)
             if actor.session is not None:
                 raise elsewhere(actor.session)
-            return allowed(decide(actor, action, resource, context, policy), action)
+            return allowed(decide(actor, action, resource, context, policy), action, actor)
         # Rules may ask for what changes, such as tags: then what this node remembers is not enough.
-        state = await state_of(ask, ask.id, fresh=bool(policy.rules))
-        resource = Resource(tenant=actor.tenant, session=ask.id, exists=False) if state is None else resource_of(state)
-        decision = allowed(decide(actor, action, resource, context, policy), action)
+        remembered = ask.endpoint.appends and not policy.rules
+        state = await state_of(ask, ask.id, remembered=remembered)
+        decision = self._opened(ask, action, state, context)
+        if remembered and not decision.allowed:  # perhaps another session has its name by now
+            state = await state_of(ask, ask.id)
+            decision = self._opened(ask, action, state, context)
+        allowed(decision, action, actor)
         if state is None:
             raise missing(Reason.MISSING)
-        if lasts:
-            if len(self._let_in) >= DECISIONS:
-                self._let_in.clear()
-            self._let_in[ask.id, ask.endpoint.name, actor.principal] = actor, policy, state.origin, decision
+        ask.into = ask.id, state.origin.created_at
         return decision
 
-    def _decided_before(self, ask: Ask) -> Decision | None:
-        """What was decided for the very same actor, policy and origin of a session: without rules nothing else counts.
-        Another credential is another actor, and a session that was erased and begun anew has another origin.
+    def _opened(self, ask: Ask, action: Action, state: State | None, context: Context) -> Decision:
+        """What is decided on a session. What was decided for the very same actor, policy and origin counts again:
+        without rules nothing else matters. Another credential is another actor, and a session that was erased and begun
+        anew has another origin.
         """
-        if not ask.endpoint.scoped:
-            return None
-        found = self._let_in.get((ask.id, ask.endpoint.name, ask.actor.principal))
-        if found is None:
-            return None
-        actor, policy, origin, decision = found
-        now = ask.services.sessions.loader.recent(ask.id)
-        same = actor is ask.actor and policy is ask.policy and now is not None and now.state.origin is origin
-        return decision if same else None
+        actor, policy = ask.actor, ask.policy
+        if state is None:
+            return decide(actor, action, Resource(tenant=actor.tenant, session=ask.id, exists=False), context, policy)
+        if policy.rules or context.override is not None:
+            return decide(actor, action, resource_of(state), context, policy)
+        place = (ask.id, ask.endpoint.name, actor.principal)
+        found = self._let_in.get(place)
+        if found is not None and found[0] is actor and found[1] is policy and found[2] is state.origin:
+            return found[3]
+        decision = decide(actor, action, resource_of(state), context, policy)
+        if decision.allowed:
+            if len(self._let_in) >= DECISIONS:
+                self._let_in.clear()
+            self._let_in[place] = actor, policy, state.origin, decision
+        return decision
 
     # ── what is written down ──
 
-    async def _told(self, word: str, claims: Claims | None, request: Seen) -> None:
-        """Have what was found wrong with a session token noted, soon."""
+    async def _told(self, word: str, claims: Claims | None, request: Seen, /, *, passed: bool = False) -> None:
+        """Have what was found wrong with a session token noted, soon; also if the request `passed` nevertheless."""
         tenant = claims.tenant if claims is not None else STRANGERS
         self.tenants.auditing.later(
             tenant,
@@ -230,7 +236,7 @@ class Entrance:
                 credential=claims.family if claims is not None else None,
                 session=claims.session if claims is not None else None,
                 action=request.operation,
-                outcome="denied",
+                outcome="flagged" if passed else "denied",
                 reason=word,
                 address=request.address,
             ),

@@ -1,7 +1,8 @@
 """Connections: uvicorn's protocol with patience that ends, and with answers that go out in one piece.
 
 A request's head must be there within seconds and within a size, its body must keep coming, and whoever says nothing
-after an answer is let go. One timer a connection looks now and then; a request costs a look at the clock.
+after an answer, or takes nothing of it, is let go. One timer a connection looks now and then; a request costs a look at
+the clock. Requests that are sent ahead wait their turn, and nothing more is read meanwhile.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 HEAD_SECONDS: Final = 15.0
@@ -17,10 +19,26 @@ HEAD_SECONDS: Final = 15.0
 IDLE_SECONDS: Final = 30.0
 """Without a byte, in the middle of a body."""
 STREAMED: Final = (b"/v1/blobs", b"/v1/import")
+STALL_SECONDS: Final = 60.0
+"""Without a byte of an answer being taken."""
 LOOK_SECONDS: Final = 5.0
 MAX_HEAD: Final = 64 * 1024
+"""Bytes of a head; also of what else is neither a head nor a body, such as trailers."""
+MAX_AHEAD: Final = 1000
+"""Requests that may be sent before the first of them was answered."""
 _NO_ROOM: Final = STATUS_LINE[503] + b"retry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
+
+
+class Flow(FlowControl):
+    """Whether more may be read: nothing while requests wait their turn."""
+
+    held = False
+
+    def resume_reading(self) -> None:
+        """Read on, unless it is held."""
+        if not self.held:
+            super().resume_reading()
 
 
 class Exchange(RequestResponseCycle):
@@ -83,7 +101,14 @@ class Patient(HttpToolsProtocol):
     """When a body must be there."""
     _idle: float | None = None
     """Since when nothing is asked for; None while something is."""
-    _size = 0
+    _silent = 0
+    """Bytes that came since the last head was complete or a piece of a body came."""
+    _unsent: tuple[int, float] | None = None
+    """How much of what was written is not taken, and since when it is as much."""
+    _over = False
+    """Whether what followed on the request that is being answered was none."""
+    _ignored = False
+    """Whether the head at hand asks for a protocol that there is not: it is read again without that."""
     _timer: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -99,6 +124,7 @@ class Patient(HttpToolsProtocol):
             transport.close()
             return
         super().connection_made(transport)
+        self.flow = self._flow = Flow(transport)
         self._heading = self.loop.time()
         self._look_later()
 
@@ -111,11 +137,56 @@ class Patient(HttpToolsProtocol):
         """Something came."""
         if self._waiting is not None:
             self._waiting = self.loop.time()
-        super().data_received(data)
-        if self._heading is not None:
-            self._size += len(data)
-            if self._size > MAX_HEAD and not self.transport.is_closing():
+        self._silent += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as found:
+            before: Any = self.cycle
+            if self._ignored:
+                self._read_again(data[found.args[0] :])
+            elif before is not None and not before.response_complete:  # both cannot have the connection
                 self.send_400_response("Invalid HTTP request received.")
+            else:
+                self.handle_websocket_upgrade()
+            return
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+            return
+        if self._silent > MAX_HEAD and not self.transport.is_closing():
+            self.send_400_response("Invalid HTTP request received.")
+
+    def _read_again(self, rest: bytes) -> None:
+        """Read a head again without its wish for another protocol, which is no reason not to read its body."""
+        self._ignored, self._silent = False, 0
+        scope = self.scope
+        head = [b"%b %b HTTP/%b" % (scope["method"].encode(), self.url, scope["http_version"].encode())]
+        head += [b"%b: %b" % field for field in self.headers if field[0] not in (b"connection", b"upgrade")]
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"\r\n".join([*head, b"", b""]) + rest)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request. While another one is being answered nobody could tell what the refusal is about:
+        then the connection is over after that.
+        """
+        before: Any = self.cycle
+        broken = before is not None and not self.pipeline and before.more_body and not before.response_started
+        if before is None or before.response_complete or broken:
+            super().send_400_response(msg)
+            return
+        self._over = True
+        self.pipeline.clear()
+        self._flow.held = True
+        self._flow.pause_reading()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head; trailers say nothing that anybody here wants to know."""
+        if self._heading is not None:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body came."""
+        self._silent = 0
+        super().on_body(body)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -128,7 +199,7 @@ class Patient(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is there; the body may follow."""
         now = self.loop.time()
-        self._heading, self._size, self._waiting = None, 0, now
+        self._heading, self._silent, self._waiting = None, 0, now
         self._until = None if self.url.startswith(STREAMED) else now + self.body_seconds
         parser, url = self.parser, httptools.parse_url(self.url)
         version, path = parser.get_http_version(), url.path.decode("ascii")
@@ -147,8 +218,14 @@ class Patient(HttpToolsProtocol):
             "headers": self.headers,
         }
         self.scope = scope  # type: ignore[assignment]  # uvicorn's is a typed dictionary
-        if not (parser.should_upgrade() and self._should_upgrade()):
+        if parser.should_upgrade():
+            self._ignored = not self._should_upgrade()
+        else:
             self._begin(version != "1.0" and parser.should_keep_alive())
+
+    def _should_upgrade(self) -> bool:
+        """Whether it is another protocol that is wanted, and one that there is."""
+        return self.scope["method"] == "GET" and super()._should_upgrade()
 
     def _begin(self, keep_alive: bool) -> None:
         """Have a request answered, after those that came before it."""
@@ -168,26 +245,33 @@ class Patient(HttpToolsProtocol):
             on_response=self.on_response_complete,
         )
         if before is not None and not before.response_complete:
-            self.flow.pause_reading()
             self.pipeline.appendleft((found, self.app))
+            self._flow.held = True
+            self._flow.pause_reading()
+            if len(self.pipeline) > MAX_AHEAD:
+                self.transport.abort()
         else:
             self._start_asgi_task(found, self.app)
 
     def on_response_complete(self) -> None:
         """A request was answered; the next one may wait already."""
         self.server_state.total_requests += 1
+        if self._over:
+            self.transport.close()
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         else:
             self._idle = self.loop.time()
+        self._flow.held = bool(self.pipeline)
+        self._flow.resume_reading()
 
     def on_message_complete(self) -> None:
         """The request is there."""
         self._waiting = None
-        super().on_message_complete()
+        if not self._ignored:
+            super().on_message_complete()
 
     def handle_websocket_upgrade(self) -> None:
         """Another protocol takes the connection over, and has its own patience."""
@@ -204,10 +288,20 @@ class Patient(HttpToolsProtocol):
         )
         if self._waiting is not None:
             slow = now - self._waiting > IDLE_SECONDS or (self._until is not None and now > self._until)
-        if slow:
+        if self._stuck(now):
+            self.transport.abort()
+            return
+        if slow and not self.transport.is_closing():
             self.transport.close()
-        else:
-            self._look_later()
+        self._look_later()
+
+    def _stuck(self, now: float) -> bool:
+        """Whether nothing of what was written has been taken for too long."""
+        size = self.transport.get_write_buffer_size()
+        if not size or self._unsent is None or self._unsent[0] != size:
+            self._unsent = (size, now) if size else None
+            return False
+        return now - self._unsent[1] > STALL_SECONDS
 
     def _stop(self) -> None:
         if self._timer is not None:

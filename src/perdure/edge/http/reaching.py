@@ -186,7 +186,7 @@ def _must(ask: Ask, action: Action | None, fields: tuple[str, ...], resource: Re
     if decision.reason is Reason.FIELD:
         told = f"{decision.by} is not yours to write, by a policy; leave it as it is"
         raise Denied(told, reason="field", field=decision.by)
-    allowed(decision, action)
+    allowed(decision, action, ask.actor)
 
 
 async def other(ask: Ask, spelled: str, action: Action = READ_STATE) -> AsyncSession:
@@ -195,7 +195,7 @@ async def other(ask: Ask, spelled: str, action: Action = READ_STATE) -> AsyncSes
     state = await state_of(ask, session)
     if state is None:
         raise missing()
-    decision = allowed(decide(ask.actor, action, resource_of(state), _context(ask), ask.policy), action)
+    decision = allowed(decide(ask.actor, action, resource_of(state), _context(ask), ask.policy), action, ask.actor)
     if decision.hidden:
         raise Denied("some fields of the other session are hidden from you", reason="field")
     return AsyncSession(ask.services, session)
@@ -217,12 +217,12 @@ async def seen_rows(ask: Ask, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     return tuple([row for row in rows if await may(ask, row.session)])
 
 
-async def state_of(ask: Ask, session: SessionId, *, fresh: bool = False) -> State | None:
-    """A session as this node last saw it, or `fresh` as it stands; None when it is not there, or another tenant's.
-    Whose it is and whom it lets in never changes.
+async def state_of(ask: Ask, session: SessionId, *, remembered: bool = False) -> State | None:
+    """A session as it stands, or `remembered` as this node last saw it; None when it is not there, or another tenant's.
+    Whose it is and whom it lets in never changes, unless it is erased and begun anew under its name.
     """
     loader = ask.services.sessions.loader
-    known = None if fresh else loader.recent(session)
+    known = loader.recent(session) if remembered else None
     if known is not None:
         return known.state
     try:

@@ -39,6 +39,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Takes an Idempotency-Key."""
     guarded: bool = False
     """Takes an If-Match with the version that was seen."""
+    pieces: bool = False
+    """Answers in pieces, for as long as the client takes."""
+    appends: bool = False
+    """Goes on from what this node remembers of a session: if that is stale, the append tells."""
     sensitive: bool = False
     """Has session tokens rotated, and is audited also when it is allowed."""
     example: Any = None

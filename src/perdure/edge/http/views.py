@@ -3,7 +3,7 @@
 Times are microseconds since 1970 unless a field says otherwise; money is micro-dollars unless it says USD.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,9 +15,12 @@ from perdure.core.session.budget import Account
 from perdure.core.session.event import Event
 from perdure.core.session.state import State
 from perdure.core.session.transcript import Turn
+from perdure.core.session.turns import Message, said
 from perdure.edge.http.wire import Voice
 from perdure.ports.store import Change, Row
 from perdure.services.checkpoints import CheckpointInfo
+
+_REDACTED: Final = {"redacted": True}
 
 
 class SessionView(msgspec.Struct, kw_only=True):
@@ -138,7 +141,7 @@ class Events(msgspec.Struct, kw_only=True):
 
 
 class TurnView(msgspec.Struct, kw_only=True):
-    """One exchange: its events, grouped."""
+    """One exchange: its events, grouped. A message that was redacted is `{"redacted": true}`."""
 
     number: int | None
     status: str
@@ -318,10 +321,18 @@ def turn_view(turn: Turn, voice: Voice, hidden: tuple[str, ...] = ()) -> TurnVie
         at=turn.at,
         first=turn.first,
         last=turn.last,
-        messages=() if voice.exact or covered else turn.messages,
+        messages=() if voice.exact or covered else _messages(turn),
         calls=() if voice.exact or covered else turn.calls,
         events=tuple(event_view(event, voice, hidden) for event in turn.events) if voice.exact else (),
     )
+
+
+def _messages(turn: Turn) -> tuple[Any, ...]:
+    """What was said, in order, and where something was that is redacted."""
+    if not any(event.redacted for event in turn.events):
+        return turn.messages
+    found = (_REDACTED if event.redacted and event.kind == Message.kind else said(event.data) for event in turn.events)
+    return tuple(item for item in found if item is not None)
 
 
 def state_view(state: State, voice: Voice, hidden: tuple[str, ...] = ()) -> StateView:

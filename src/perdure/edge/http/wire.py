@@ -5,9 +5,13 @@ document are shown in the nearest form JSON has. Exact JSON (`application/vnd.pe
 which `{"$bytes": …}` and its like carry what JSON lacks; perdure's client speaks it.
 """
 
+import re
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from perdure.core.errors import Invalid, TooDeep
 from perdure.core.session import codec
@@ -17,6 +21,15 @@ T = TypeVar("T")
 PLAIN: Final = "application/json"
 EXACT: Final = "application/vnd.perdure+json"
 _ENCODER: Final = msgspec.json.Encoder()
+MOST_NAMES: Final = 20
+"""So many names are told of what there is to choose from."""
+LONGEST: Final = 80
+"""So much is told back of what was sent."""
+_AT: Final = " - at "
+_STEP: Final = re.compile(r"\.([^.\[\]`]+)|\[([^\]]*)\]")
+_CHOICE: Final = "Invalid enum value "
+_UNKNOWN: Final = "Object contains unknown field "
+_MISSING: Final = "Object missing required field "
 _DEEP: Final = Limits(max_bytes=1 << 30, max_depth=128, max_items=1 << 24, max_key=1 << 24)
 
 
@@ -77,9 +90,77 @@ def fitted(document: Any, kind: type[T], *, texts: bool = False) -> T:
         try:
             return msgspec.convert(_whole(document), kind, strict=not texts)
         except msgspec.ValidationError:
-            raise Invalid(f"{first}", at=_place(str(first))) from None
+            raise Invalid(explained(first, kind), at=_place(str(first))) from None
     except RecursionError:
         raise TooDeep("the JSON is nested too deep; nest less") from None
+
+
+def explained(wrong: msgspec.ValidationError, kind: Any) -> str:
+    """What is wrong with a document that should be of this kind; of what there is to choose from, the names."""
+    said, at, place = str(wrong).rpartition(_AT)
+    if not at:
+        said, place = place, ""
+    if said.startswith(_CHOICE):
+        told = f"{said.removeprefix(_CHOICE)[:LONGEST]} is not one of {_listed(_words(kind, place))}"
+    elif said.startswith(_UNKNOWN):
+        name = said.removeprefix(_UNKNOWN).strip("`")[:LONGEST]
+        told = f"there is no `{name}`; there are {_listed(_fields(kind, place))}"
+    elif said.startswith(_MISSING):
+        told = f"{said.removeprefix(_MISSING)} is missing; give it"
+    else:
+        told = said
+    return told + at + place
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = list(dict.fromkeys(names))
+    shown = [name for name in found if name][:MOST_NAMES]
+    rest = ["…"] if len(found) > MOST_NAMES else ["or empty"] if "" in found else []
+    return ", ".join(shown + rest) or "none"
+
+
+def _words(kind: Any, place: str) -> Iterable[str]:
+    for each in _kinds(kind, place):
+        if isinstance(each, inspect.LiteralType):
+            yield from map(str, each.values)
+        elif isinstance(each, inspect.EnumType):
+            yield from (str(item.value) for item in each.cls)
+
+
+def _fields(kind: Any, place: str) -> Iterable[str]:
+    for each in _kinds(kind, place):
+        if isinstance(each, inspect.StructType):
+            yield from (field.encode_name for field in each.fields)
+
+
+def _kinds(kind: Any, place: str) -> list[inspect.Type]:
+    """What may stand at a place, written as msgspec writes places, in a document of this kind."""
+    found = _each(_info(kind))
+    for name, _ in _STEP.findall(place):
+        found = [below for each in found for below in _below(each, name)]
+    if place.startswith("`key`"):
+        found = [below for each in found if isinstance(each, inspect.DictType) for below in _each(each.key_type)]
+    return found
+
+
+@lru_cache(256)
+def _info(kind: Any) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _each(kind: inspect.Type) -> list[inspect.Type]:
+    """The kinds that one of several, or one with something said about it, stands for."""
+    if isinstance(kind, inspect.Metadata):
+        return _each(kind.type)
+    return [below for one in kind.types for below in _each(one)] if isinstance(kind, inspect.UnionType) else [kind]
+
+
+def _below(kind: inspect.Type, name: str) -> list[inspect.Type]:
+    """What may stand one step further in: in the field of that name, or, without a name, in an item."""
+    if isinstance(kind, inspect.StructType):
+        return [below for field in kind.fields if field.encode_name == name for below in _each(field.type)]
+    inner = getattr(kind, "value_type", None) or getattr(kind, "item_type", None)
+    return [] if inner is None else _each(inner)
 
 
 def _place(message: str) -> str:

@@ -36,6 +36,8 @@ FIRST_WAIT: Final = 0.0001
 LONGEST_WAIT: Final = 0.005
 MAX_TRIES: Final = int(BUSY_SECONDS / LONGEST_WAIT)
 CACHE_KIB: Final = 16_384
+READ_CACHE_KIB: Final = 4_096
+"""For each connection that only reads, of which there are several."""
 WAL_PAGES: Final = 1000
 FORMAT: Final = sql.migrations()[-1][0]
 SEAL: Final = "seal"
@@ -82,7 +84,7 @@ def connect(path: str, *, writable: bool, reads: bool = True) -> apsw.Connection
     connection = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=200)
     connection.set_busy_handler(patience)
     if reads:
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB if writable else READ_CACHE_KIB}")
     if writable:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")

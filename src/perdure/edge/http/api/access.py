@@ -60,7 +60,9 @@ class Principals(msgspec.Struct, kw_only=True):
 
 
 class KeyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A key to make: whose (the asker's own when left out), for what, until when."""
+    """A key to make: whose (the asker's own when left out), for what, until when. Made with a key that expires, it
+    expires with that one at the latest, also when nothing is said.
+    """
 
     principal: Text | None = None
     label: Text = ""
@@ -225,7 +227,7 @@ async def erase_person(ask: Ask) -> Answer:
     example={"principal": "ana", "label": "laptop", "scopes": ["read:*"]},
 )
 async def add_key(ask: Ask) -> Answer:
-    """Make a key. It never allows more than its principal may, nor more than whoever makes it, nor for longer."""
+    """Make a key, for no more than its principal and its maker may, and for no longer than the key it is made with."""
     body: KeyBody = await ask.body()
     made = await ask.node.tenants.directory.add_key(
         ask.actor.tenant,

@@ -76,6 +76,7 @@ async def verify_audit(ask: Ask) -> Answer:
     "/v1/audit/export",
     (Verb.EXPORT, Thing.AUDIT),
     answer=bytes,
+    pieces=True,
     media=LINES,
     sensitive=True,
     errors=(errors.NotFound,),

@@ -104,7 +104,7 @@ def _blob(info: Any) -> BlobView:
 def _must_keep_for_all(ask: Ask) -> None:
     """`Denied` unless whoever asks keeps what belongs to the whole tenant: an admin."""
     context = Context(at=ask.node.tenants.ambient.now(), address=ask.request.address)
-    allowed(decide(ask.actor, KEEP, Resource(tenant=ask.actor.tenant), context, ask.policy), KEEP)
+    allowed(decide(ask.actor, KEEP, Resource(tenant=ask.actor.tenant), context, ask.policy), KEEP, ask.actor)
 
 
 def _uri(text: str) -> str:
@@ -155,6 +155,7 @@ async def list_blobs(ask: Ask) -> Answer:
     "/v1/blobs/{sha256}",
     (Verb.READ, Thing.BLOBS),
     answer=bytes,
+    pieces=True,
     media="application/octet-stream",
     errors=(errors.BlobMissing,),
 )
@@ -217,6 +218,7 @@ def _range(request: Request, size: int) -> tuple[int, int]:
     "/v1/sessions/{session_id}/export",
     (Verb.EXPORT, Thing.LOG),
     answer=bytes,
+    pieces=True,
     media=LINES,
     sensitive=True,
 )

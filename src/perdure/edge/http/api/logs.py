@@ -159,6 +159,7 @@ def drafts(events: tuple[EventBody, ...]) -> list[Draft]:
     status=HTTPStatus.CREATED,
     keyed=True,
     guarded=True,
+    appends=True,
     errors=(
         errors.UnknownKind,
         errors.VersionConflict,

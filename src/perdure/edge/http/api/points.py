@@ -45,7 +45,9 @@ class RestoredView(msgspec.Struct, kw_only=True):
 
 
 class ResumeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """With a checkpoint, a new session goes on from there; without one, this suspended session is woken."""
+    """With a checkpoint, a new session goes on from there; without one, or without a body, this suspended session is
+    woken: checked, restored, and active again.
+    """
 
     checkpoint_id: str | None = None
     config_override: ConfigBody | None = None
@@ -356,7 +358,7 @@ async def resolve(ask: Ask) -> Answer:
     """Settle a conflict that a merge left."""
     body: ResolveBody = await ask.body()
     must_see_all(ask)
-    state = await state_of(ask, ask.id, fresh=True)
+    state = await state_of(ask, ask.id)
     pending = None if state is None else state.links.conflicts.get(ask.params["conflict_id"])
     if ask.policy.fields and pending is not None:
         await must(ask, Thing.STATE, conflict_paths(pending.conflicts))

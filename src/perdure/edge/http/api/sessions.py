@@ -43,7 +43,9 @@ class ConfigBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class IsolationBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Whom a session lets in beside its owner: users by name, and what each agent may do in it."""
+    """Whom a session lets in beside its owner: users by name, and what each agent may do in it. Whether there is
+    anybody of a name is not asked: people may come later.
+    """
 
     model: Literal["", "per_user", "per_task", "per_agent", "nested"] = ""
     task: Text | None = None
@@ -80,7 +82,9 @@ class ChangeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class MoveBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A move along the lifecycle table: activate, suspend, complete, terminate, archive."""
+    """A move along the lifecycle table: activate, suspend, timeout, resume, reactivate, complete, terminate, expire,
+    archive. A suspended session goes on by POST …/resume without a body; a mere `resume` leaves it in `resumed`.
+    """
 
     event: Text
     reason: Text = ""

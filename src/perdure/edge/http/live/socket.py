@@ -300,7 +300,7 @@ class Socket:
             raise let.refused.error or NotFound("no such session here; GET /v1/sessions lists those there are")
         ask = _ask(self._ask, say.body_of(fields), key, expected)
         await let_write(ask, let)
-        with acting(ask.actor.name):
+        with acting(ask.actor.name, ask.into):
             answer: Answer = await APPEND.call(ask)
         if ask.decision.reason is Reason.OVERRIDE:
             await ask.node.entrance.noted(ask, reason=str(ask.decision.reason))
