@@ -299,6 +299,11 @@ def texts() -> Iterator[tuple[str, str]]:
                 yield name, content.decode("utf-8", "replace")
 
 
+def test_no_file_of_the_project_is_a_link() -> None:
+    names = subprocess.run(["git", "ls-files", "-sz"], cwd=ROOT, capture_output=True, check=False).stdout.decode()
+    assert not [line for line in names.split("\0") if line.startswith("120000")]
+
+
 def test_the_repository_speaks_of_the_project_alone() -> None:
     assert [
         f"{name}: {what}: {hit.group()!r}"
