@@ -18,7 +18,6 @@ from functools import partial
 from threading import Lock, local
 from types import CoroutineType
 from typing import Any, Generic, TypeAlias, TypeVar
-from weakref import WeakSet
 
 T = TypeVar("T")
 Steps: TypeAlias = "CoroutineType[Any, Any, Any]"
@@ -298,30 +297,6 @@ class Lane:
         except IndexError:
             return
         following.deliver(None)
-
-
-class Gathering:
-    """Calls once, after this turn of the event loop, however often it is asked to within the turn.
-
-    So the tasks that one commit woke come back with their next operations together, and one commit takes them all.
-    """
-
-    __slots__ = ("_asked",)
-
-    def __init__(self) -> None:
-        self._asked: WeakSet[Any] = WeakSet()
-
-    def __call__(self, callback: Callable[[], None]) -> None:
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        if loop not in self._asked:
-            self._asked.add(loop)
-            loop.call_soon(self._call, loop, callback)
-
-    def _call(self, loop: Any, callback: Callable[[], None]) -> None:
-        self._asked.discard(loop)
-        callback()
 
 
 class Bell:

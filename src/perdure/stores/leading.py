@@ -14,8 +14,9 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from perdure.stores.gathering import Gathering
 from perdure.stores.refusals import closed
-from perdure.waiting import Gathering, Ticket, blocking
+from perdure.waiting import Ticket, blocking
 
 MAX_BATCH: Final = 256
 

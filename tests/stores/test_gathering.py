@@ -1,0 +1,67 @@
+"""Tasks that come together are served together, and one that comes alone waits for nobody."""
+
+import asyncio
+
+from perdure.stores.gathering import Gathering
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_one_who_comes_alone_is_served_after_this_turn() -> None:
+    gathering, calls = Gathering(), [0]
+
+    def call() -> None:
+        calls[0] += 1
+
+    for done in range(1, 5):
+        gathering(call)
+        assert calls[0] == done - 1
+        await turns(1)
+        assert calls[0] == done
+
+
+async def test_those_who_come_within_one_turn_are_served_once() -> None:
+    gathering, calls = Gathering(), list[int]()
+    for _ in range(9):
+        gathering(lambda: calls.append(1))
+    await turns(1)
+    assert calls == [1]
+
+
+async def test_after_a_crowd_those_of_the_next_turns_are_waited_for() -> None:
+    gathering, calls = Gathering(), list[int]()
+
+    def ask() -> None:
+        gathering(lambda: calls.append(1))
+
+    ask()
+    ask()
+    await turns(1)
+    assert calls == [1]
+    for _ in range(5):  # one after the other, a turn apart
+        ask()
+        await turns(2)
+        assert calls == [1]
+    await turns(gathering.QUIET + 1)
+    assert calls == [1, 1]
+    ask()
+    await turns(2 * gathering.QUIET)
+    ask()
+    await turns(1)
+    assert len(calls) == 4, "alone again, and waiting for nobody"
+
+
+async def test_nobody_waits_for_ever_for_others_who_keep_coming() -> None:
+    gathering, calls = Gathering(), list[int]()
+    gathering(lambda: calls.append(1))
+    gathering(lambda: calls.append(1))
+    await turns(1)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + 20 * gathering.LONGEST
+    while loop.time() < until and len(calls) < 3:
+        gathering(lambda: calls.append(1))
+        await turns(1)
+    assert len(calls) >= 3
