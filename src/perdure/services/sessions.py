@@ -242,7 +242,7 @@ class Sessions:
         loaded = self.loader.recent(session) or await self.loader.load(session)
         if stale(loaded, expected):
             loaded = await self.loader.load(session)
-        for _ in range(RETRIES):
+        for attempt in range(RETRIES):
             if stale(loaded, expected):
                 seen = expected.hex() if isinstance(expected, bytes) else expected
                 raise VersionConflict(
@@ -255,18 +255,17 @@ class Sessions:
                 outcome = await self._once(session, loaded, command, use, extra)
             except KeyTaken as taken:
                 return _outcome_of(taken.remembered, use)
-            except (CallerError, ConflictError):
-                if await self._is_current(session, loaded):
+            except (CallerError, ConflictError) as refusal:
+                # At first the store may have taken it for its namesake that was erased; after that it has looked.
+                mistaken = not attempt and expected is None and isinstance(refusal, VersionConflict)
+                if not mistaken and await self._is_current(session, loaded):
                     raise
             else:
                 if outcome.events or await self._is_current(session, loaded):
                     return outcome
             loaded = await self.loader.load(session)
-        raise VersionConflict(
-            f"session {session} kept changing under this command; try again",
-            session=session,
-            found=loaded.state.version,
-        )
+        told = f"session {session} kept changing under this command; try again"
+        raise VersionConflict(told, session=session, found=loaded.state.version)
 
     async def _is_current(self, session: SessionId, loaded: Loaded) -> bool:
         """Whether the session still stands so; only then does a refusal, or having nothing to do, count."""

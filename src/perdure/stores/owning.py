@@ -7,7 +7,7 @@ only tried: the engine compares the salt inside its transaction, and after a ref
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from perdure.core.errors import CallerError, ConflictError, PerdureError, VersionConflict
+from perdure.core.errors import CallerError, ConflictError
 from perdure.core.session.ids import SessionId, raw
 from perdure.ports.seal import Place
 from perdure.ports.store import Commit, Wrapping
@@ -46,20 +46,6 @@ class Owners:
         """Note the place of a session that is there now."""
         if commit.creates and not self._packing.clear:
             self._remember(commit.row.session, place)
-
-    async def outdated(self, refusal: PerdureError, tried: Iterable[tuple[Commit, Place]], look: Look) -> bool:
-        """Whether commits were refused because what was remembered of their sessions no longer holds: those that
-        another one has erased and begun anew. All of them are looked up again next time.
-        """
-        seen = [(commit.row.session, place) for commit, place in tried if not commit.creates]
-        self.forget(session for session, _ in seen)
-        if self._packing.clear or not isinstance(refusal, VersionConflict):
-            return False
-        for session, place in seen:
-            now = await look(session)
-            if now is not None and now.salt != place.salt:
-                return True
-        return False
 
     def _remember(self, session: SessionId, place: Place) -> Place:
         if len(self._places) > MAX_PLACES:

@@ -169,10 +169,8 @@ class PostgresStore:
             work = Touch(self._packing, *packed[0][:3])
         try:
             position: int = await self._submit(work)
-        except PerdureError as refusal:
-            tried = ((item.commit, item.place) for item in packed)
-            if await self._owners.outdated(refusal, tried, self._place):
-                return await self.append(commits)
+        except PerdureError:
+            self._owners.forget(commit.row.session for commit in commits)
             raise
         for item in packed:
             self._owners.made(item.commit, item.place)

@@ -156,10 +156,8 @@ class SqliteStore:
         plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
         try:
             position = await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)
-        except PerdureError as refusal:
-            tried = ((commit, place) for commit, place, _ in packed)
-            if await self._owners.outdated(refusal, tried, self._place):
-                return await self.append(commits)
+        except PerdureError:
+            self._owners.forget(commit.row.session for commit in commits)
             raise
         for commit, place, _ in packed:
             self._owners.made(commit, place)
