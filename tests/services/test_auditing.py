@@ -11,12 +11,13 @@ from typing import Any
 import apsw
 import pytest
 
-from perdure.compose.tenants import Tenants
+from perdure.compose.tenants import SYSTEM, Tenants
 from perdure.core.access.entries import UNFIT, AuditEntry, Filters, Missed
 from perdure.core.errors import BadExport, DiskFull, Invalid, NotFound
-from perdure.core.session.ids import raw
+from perdure.core.session.ids import SessionId, raw
 from perdure.services import auditing as module
 from perdure.services.auditing import Auditing, AuditLine
+from perdure.services.verifying import Report
 from tests.services.houses import House, bare, filed, house, server, shared
 
 __all__ = ["bare", "filed", "house", "server", "shared"]
@@ -206,6 +207,24 @@ OWN = "(SELECT no FROM session WHERE session_id = ?)"
 async def test_an_untouched_log_is_whole_and_one_that_never_was_is_too(house: House) -> None:
     node = await written(house)
     assert (await node.auditing.verify("rival")).ok
+
+
+async def test_those_who_verify_at_once_share_a_look(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long log takes its time: however many ask while it is looked through, it is looked through once more."""
+    node = house.node()
+    await node.auditing.note("acme", entry())
+    verifying, looks = node.services(SYSTEM).verifying, 0
+    verify = verifying.verify
+
+    async def counted(session: SessionId) -> Report:
+        nonlocal looks
+        looks += 1
+        return await verify(session)
+
+    monkeypatch.setattr(verifying, "verify", counted)
+    reports = await asyncio.gather(*(node.auditing.verify("acme") for _ in range(20)))
+    assert all(report.ok and report.events == reports[0].events for report in reports)
+    assert looks == 1
 
 
 async def test_an_edited_byte_is_found(filed: House) -> None:

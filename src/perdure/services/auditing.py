@@ -121,6 +121,7 @@ class Auditing:
         self._heads = heads
         self._most = most
         self._queues: dict[str, tuple[Queue, Shared[None]]] = {}
+        self._looks: dict[str, Shared[AuditReport]] = {}
         self._lock = Lock()
         self._bell = Bell()
         self._secret: bytes | None = None
@@ -263,8 +264,14 @@ class Auditing:
 
     async def verify(self, tenant: str) -> AuditReport:
         """Whether a tenant's log still is what was written, to its end if the store is sealed. Never raises for what is
-        wrong with it.
+        wrong with it. A long log takes its time, so those who ask meanwhile share one look, which begins after they
+        asked.
         """
+        if tenant not in self._looks:
+            self._looks[tenant] = Shared(partial(self._verified, tenant))
+        return await self._looks[tenant]()
+
+    async def _verified(self, tenant: str) -> AuditReport:
         session, sealed = self.session(tenant), self._heads.kept
         former = await self._heads.former(session)
         problems = tuple(Problem(place="head", what=_replaced(item), advice=ACCEPT) for item in former)

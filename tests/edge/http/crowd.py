@@ -120,6 +120,7 @@ class Follower:
         try:
             rest = b""
             while piece := await reader.read(65536):
+                assert rest or self.raw or piece.startswith(b"HTTP/1.1 200"), piece
                 self.raw = (self.raw + piece)[-2048:]
                 *lines, rest = (rest + piece).split(b"\n")
                 self.ids += [int(line[4:]) for line in lines if line.startswith(b"id: ")]
@@ -147,6 +148,9 @@ async def crowd(here: Served, surfaces: int, appends: int, writers: int = 4) -> 
     crowd = [Follower() for _ in range(surfaces)]
     following = [asyncio.create_task(each.follow(here, session, start, start + appends)) for each in crowd]
     while not all(b"retry:" in each.raw for each in crowd):
+        for task in following:
+            if task.done():
+                task.result()
         await AMBIENT.sleep(0.05)
     attached = here.memory
     began = AMBIENT.now()

@@ -45,6 +45,13 @@ async def test_a_crowd_is_told_everything_in_order(here: Served) -> None:
     assert found.deliveries == 1200
 
 
+async def test_a_crowd_that_comes_at_once_is_let_in_however_busy_the_server_is(tmp_path: Path) -> None:
+    """A browser that is told to come back later never does: surfaces have a bound of their own."""
+    with served(tmp_path, "--no-seal", "--max-concurrent", "2", *UNHURRIED) as here:
+        found = await crowd(here, 60, 5, writers=1)
+        assert found.deliveries == 300
+
+
 async def test_terminal_and_stream_share_a_session(here: Served) -> None:
     session = await begun(here)
     follower = Follower()

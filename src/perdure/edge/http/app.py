@@ -140,7 +140,8 @@ class Application:
             raise Denied("this server takes no writes from pages of that origin", reason="origin")
         if endpoint.body is not None and (media := headers.get("content-type")) is not None:
             _must_take(endpoint, media)
-        if self._hands.busy > self._settings.max_concurrent and endpoint.path not in ALWAYS:
+        live = endpoint.live and "text/event-stream" in headers.get("accept", "")
+        if self._hands.busy > self._settings.max_concurrent and endpoint.path not in ALWAYS and not live:
             raise RateLimited("the server is busy; try again in a second", retry_after=1)
         if endpoint.pieces:  # counted at once: many may come together
             if self._streams >= self._settings.max_streams:

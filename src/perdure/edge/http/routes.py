@@ -41,6 +41,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Takes an If-Match with the version that was seen."""
     pieces: bool = False
     """Answers in pieces, for as long as the client takes."""
+    live: bool = False
+    """May be followed as server-sent events. Of those there may be so many as there may be surfaces; none is told that
+    the server is busy, because a browser would not come back.
+    """
     appends: bool = False
     """Goes on from what this node remembers of a session: if that is stale, the append tells."""
     sensitive: bool = False

@@ -38,6 +38,7 @@ class AttachQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     (Verb.LIST, Thing.SESSION),
     query=ChangesQuery,
     answer=bytes,
+    live=True,
     media="text/event-stream",
 )
 async def watch_changes(ask: Ask) -> Answer:

@@ -275,7 +275,9 @@ def _must_be_strict(body: AppendBody) -> None:
         raise Invalid(told)
 
 
-@table.add("GET", "/v1/sessions/{session_id}/events", (Verb.READ, Thing.LOG), query=EventsQuery, answer=Events)
+@table.add(
+    "GET", "/v1/sessions/{session_id}/events", (Verb.READ, Thing.LOG), query=EventsQuery, answer=Events, live=True
+)
 async def read_events(ask: Ask) -> Answer:
     """A page of the log, proven; as `text/event-stream`, the log and then what follows, live."""
     if "text/event-stream" in ask.request.headers.get("accept", ""):
