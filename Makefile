@@ -6,6 +6,7 @@
 PYTHON ?=
 ARGS ?=
 VENV := .venv
+JOBS := 2
 LOCK_VENV := .venv-lock
 UV_VERSION := 0.13.7
 TYPESCRIPT_VERSION := 7.0.2
@@ -15,6 +16,7 @@ SERVE_READY := $(SERVE_VENV)/.ready
 # A server runs from the environment of `make setup` if that is there, else from a smaller one of its own.
 SERVE_FROM := $(if $(wildcard $(READY)),$(VENV),$(SERVE_VENV))
 JUDGES_VENV := .venv-judges
+LITELLM_VENV := .venv-litellm
 JUDGES_READY := $(JUDGES_VENV)/.ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -34,7 +36,8 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test serve demo bench judges barrage typescript torture torture-postgres torture-http lock clean
+.PHONY: help setup check test serve demo bench judges barrage typescript torture torture-postgres torture-http \
+  torture-turns bench-gateway lock clean
 
 help: ## list the targets
 	@echo "usage: make <target> [ARGS=...]"
@@ -67,8 +70,8 @@ check: $(READY) ## lint, format, types, import layers, tidiness: what CI asks be
 	@echo "check: tidy"
 	@$(VENV)/bin/python -m pytest -q tests/test_tidy.py tests/test_public_names.py
 
-test: $(READY) ## run the tests
-	@$(VENV)/bin/python -m pytest $(ARGS)
+test: $(READY) ## run the tests, two files at a time (JOBS=1: one)
+	@$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 serve: $(SERVE_FROM)/.ready ## serve perdure.db over HTTP on this machine, and print where to click
 	@$(SERVE_FROM)/bin/perdure serve $(ARGS)
@@ -89,6 +92,16 @@ demo: $(READY) ## see a session survive a crash, in two minutes
 
 bench: $(READY) ## measure perdure and its peers
 	@$(VENV)/bin/python -m bench $(ARGS)
+
+bench-gateway: $(READY) $(LITELLM_VENV)/.ready ## measure the gateway beside LiteLLM's proxy (its environment is large, made once)
+	@$(VENV)/bin/python -W ignore -m bench.gateway --litellm $(LITELLM_VENV) $(ARGS)
+
+$(LITELLM_VENV)/.ready: requirements/litellm.txt
+	@$(find_python); \
+	rm -rf $(LITELLM_VENV) && "$$python" -m venv $(LITELLM_VENV)
+	@echo "bench-gateway: installing requirements/litellm.txt (hashes checked; large, once)"
+	@$(LITELLM_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/litellm.txt
+	@touch $@
 
 judges: $(JUDGES_READY) ## run others' tests on our adapters: conformance kits and the frameworks' own suites
 	@$(JUDGES_VENV)/bin/python -m judges $(ARGS)
@@ -123,18 +136,21 @@ torture-postgres: $(READY) ## crash a PostgreSQL server under its clients, and k
 torture-http: $(READY) ## kill a server under its clients and look for a lost write (ARGS="--full 20": fill its disk)
 	@$(VENV)/bin/python -m torture.http $(ARGS)
 
+torture-turns: $(READY) ## kill processes that talk to a model and look for a lost turn or a double charge
+	@$(VENV)/bin/python -m torture.turns $(ARGS)
+
 lock: ## write requirements/*.txt anew from *.in (ARGS=--upgrade for newer versions)
 	@if ! $(LOCK_VENV)/bin/uv --version 2>/dev/null | grep -q "^uv $(UV_VERSION)"; then \
 	  $(find_python); \
 	  "$$python" -m venv $(LOCK_VENV) && $(LOCK_VENV)/bin/python -m pip install -qq uv==$(UV_VERSION); \
 	fi
-	@for set in root server dev judges; do \
+	@for set in root server dev judges litellm; do \
 	  echo "lock: requirements/$$set.txt"; \
 	  $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	    $(ARGS) requirements/$$set.in --output-file requirements/$$set.txt || exit 1; \
 	done
 
 clean: ## remove all that the other targets made, environments included
-	@rm -rf $(VENV) $(SERVE_VENV) $(JUDGES_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf $(VENV) $(SERVE_VENV) $(JUDGES_VENV) $(LITELLM_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -45,7 +45,9 @@ class Tally:
 
 
 def judged(reply: Reply, said: str, request: bytes, *, readable: bool, store: bytes) -> str | None:
-    """What is wrong with an answer, if anything. What HTTP can read must be answered; what it cannot may be cut off."""
+    """What is wrong with an answer, if anything. What HTTP can read must be answered; what it cannot may be cut off. An
+    error is a problem document, or what a provider's own client takes for one.
+    """
     shown = f"{said}; sent {request[:_SHOWN]!r}; got {reply.status} {reply.body[:_SHOWN]!r}"
     if reply.hung:
         return f"no answer in time: {shown}"
@@ -59,6 +61,7 @@ def judged(reply: Reply, said: str, request: bytes, *, readable: bool, store: by
     if store in everything or _INSIDES.search(everything):
         return f"shows what is inside: {shown}"
     media = reply.headers.get("content-type", "")
-    if reply.status >= 400 and reply.body and readable and "problem+json" not in media and reply.body != _UNREADABLE:
+    told = "problem+json" in media or (reply.body.startswith(b"{") and b'"error":{' in reply.body[:100])
+    if reply.status >= 400 and reply.body and readable and not told and reply.body != _UNREADABLE:
         return f"an error that is no problem document: {shown}"
     return None

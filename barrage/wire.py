@@ -49,11 +49,11 @@ class Line:
         if reader is None or writer is None:
             return Reply()
         try:
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(DEADLINE) as patience:
                 with contextlib.suppress(ConnectionError):  # an answer may come before all was read
                     writer.write(request)
                     await writer.drain()
-                reply = await read(reader, bare)
+                reply = await read(reader, bare, patience)
         except TimeoutError:
             await self.close()
             return Reply(hung=True)
@@ -78,7 +78,7 @@ async def throw(host: str, port: int, pieces: list[bytes], pause: float, hold: b
     """
     reader, writer = await asyncio.open_connection(host, port, limit=1 << 20)
     try:
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(DEADLINE) as patience:
             with contextlib.suppress(ConnectionError):
                 for piece in pieces:
                     writer.write(piece)
@@ -88,7 +88,7 @@ async def throw(host: str, port: int, pieces: list[bytes], pause: float, hold: b
                 if not hold and writer.can_write_eof():
                     with contextlib.suppress(OSError):  # it may have hung up already
                         writer.write_eof()
-            reply = await read(reader, False)
+            reply = await read(reader, False, patience)
             if not hold:
                 with contextlib.suppress(ConnectionError):
                     reply.raw += await reader.read(1 << 20)
@@ -102,8 +102,8 @@ async def throw(host: str, port: int, pieces: list[bytes], pause: float, hold: b
                 await writer.wait_closed()
 
 
-async def read(reader: asyncio.StreamReader, bare: bool) -> Reply:
-    """One answer; an empty one when the connection ends without."""
+async def read(reader: asyncio.StreamReader, bare: bool, patience: asyncio.Timeout) -> Reply:
+    """One answer; an empty one when the connection ends without. As long as more of it comes, it does not hang."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as ended:
@@ -116,23 +116,24 @@ async def read(reader: asyncio.StreamReader, bare: bool) -> Reply:
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     reply = Reply(status, headers, b"", head)
     if status == 100:
-        return await read(reader, bare)
+        return await read(reader, bare, patience)
     if headers.get("content-type", "").startswith("text/event-stream"):
         headers["connection"] = "close"  # it would go on for ever: that it began is enough
     elif not bare and status not in (204, 304):
         try:
-            reply.body = await _body(reader, headers)
+            reply.body = await _body(reader, headers, patience)
         except (asyncio.IncompleteReadError, ConnectionError, ValueError):
             reply.status = 0
     return reply
 
 
-async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
+async def _body(reader: asyncio.StreamReader, headers: dict[str, str], patience: asyncio.Timeout) -> bytes:
     if headers.get("transfer-encoding", "").lower() == "chunked":
-        pieces = []
+        pieces, clock = [], asyncio.get_running_loop()
         while size := int((await reader.readline()).strip() or b"0", 16):
             pieces.append(await reader.readexactly(size))
             await reader.readline()
+            patience.reschedule(clock.time() + DEADLINE)
         await reader.readline()
         return b"".join(pieces)
     if "content-length" in headers:

@@ -31,13 +31,18 @@ BROAD_EXCEPTS: dict[str, str] = {
     "forking.py": "nobody calls again after a fork; what one object raises keeps no other from going on",
     "services/foreign.py": "what a function of the application raises is delivered to whoever asked it",
     "services/cleanup.py": "hooks are the application's code; what they raise is noted and they are tried again",
+    "services/compacting.py": "hooks are the application's code; what they raise is noted and the compaction goes on",
+    "services/talking.py": "the last door of a turn that runs by itself: whatever it was, the turn is closed and told",
     "services/timeouts.py": "hooks are the application's code, and one session must not keep a sweep from the others",
     "services/lifecycle.py": "hooks and compensations are the application's code; what they raise is an answer",
     "services/rebinding.py": "a tool registry is the application's code; one that raises offers and allows nothing",
     "services/rehydration.py": "retrievers and caches are the application's code; what they raise is their failure",
+    "services/tooling.py": "a tool is the application's code or a server's; what it raises is a failed result",
     "services/waking.py": "a provider of memory is the application's code; what it raises is the layer's failure",
     "stores/postgres/readers.py": "what a reader thread raises is delivered to the task that asked",
     "stores/sqlite/readers.py": "what a reader thread raises is delivered to the task that asked",
+    "tools/mcp_link.py": "whatever ends a connection is told to those who wait for it",
+    "tools/python.py": "what a tool raises on its thread is delivered to the task that asked",
 }
 
 # Files that must spell what others named so: the folders and functions of a framework.
@@ -262,7 +267,7 @@ def test_a_root_install_stays_small() -> None:
     assert 1 + len(re.findall(r"^\S+==", text, re.MULTILINE)) <= ROOT_DISTRIBUTIONS
 
 
-@pytest.mark.parametrize("name", ["root", "dev", "judges"])
+@pytest.mark.parametrize("name", ["root", "dev", "judges", "litellm"])
 def test_every_lock_answers_its_input_and_is_hashed(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
     pins = dict(re.findall(r"^([\w.\[\]-]+)==(\S+)", text, re.MULTILINE))

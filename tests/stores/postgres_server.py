@@ -30,7 +30,7 @@ def shared(server: Server) -> str:
 
 _TABLES = (
     *("session", "record", "segment", "snapshot", "checkpoint", "idempotency", "account", "cursor", "word", "writer"),
-    *("blob", "blob_chunk", "blob_use"),
+    *("blob", "blob_chunk", "blob_use", "stream", "stream_piece"),
 )
 
 

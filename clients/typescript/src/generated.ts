@@ -42,6 +42,19 @@ export interface Appended {
   events?: unknown[] | null;
 }
 
+/** Whether a call may run, and why. */
+export interface ApprovalBody {
+  allowed: boolean;
+  note?: string;
+}
+
+/** The calls that wait for a person. */
+export interface Approvals {
+  session_id: string;
+  turn: number | null;
+  waiting: Waiting[];
+}
+
 /** Whether the log still is what was written; `signed` tells up to which version somebody vouches for it. */
 export interface AuditProof {
   ok: boolean;
@@ -125,6 +138,30 @@ export interface Checkpoints {
   items: CheckpointView[];
 }
 
+/**
+ * A child: running, parked until a person allows a call, finished, or failed. `result` is its last answer, or all
+ * of its conversation; `spent` and `max_cost` are micro-dollars.
+ */
+export interface ChildAnswer {
+  session_id: string;
+  task: string;
+  status: string;
+  model: string;
+  return_format: string;
+  max_cost: number | null;
+  result: unknown;
+  error: string;
+  spent: number;
+  spawned_at: number;
+  version: number;
+}
+
+/** Children, the first spawned first. */
+export interface ChildList {
+  session_id: string;
+  items: ChildAnswer[];
+}
+
 /** A child that is still at work, and its slice of the budget. */
 export interface ChildView {
   session_id: string;
@@ -165,10 +202,62 @@ export interface ConfigBody {
   extra?: Record<string, unknown>;
 }
 
+/** A part of a context: how many tokens, and why it is in. What is `cached` stays the same between turns. */
+export interface ContextPart {
+  name: string;
+  role: string;
+  tokens: number;
+  why: string;
+  cached?: boolean;
+  messages?: number;
+}
+
+/** What the model would be asked with: its parts in order, the messages themselves, and what is left out. */
+export interface ContextView {
+  session_id: string;
+  tokens: number;
+  over: number;
+  parts: ContextPart[];
+  left_out: unknown[];
+  system: unknown[];
+  messages: unknown[];
+  tools: string[];
+}
+
 /** What was said and done, item by item. `after` is where the next page begins; null on the last one. */
 export interface Conversation {
   items: unknown;
   after?: number | null;
+}
+
+/** What it cost that was settled by an estimate, in micro-dollars. */
+export interface CorrectBody {
+  name: string;
+  cost: number;
+}
+
+/**
+ * What a session has cost so far, in micro-dollars. `estimated` is the part of `spent` that may yet be corrected.
+ * `tokens` and `rounds` count against caps; `asked` says how often models were asked. `limits` are the caps in
+ * force, by cost, tokens and rounds, with what the whole tree of sessions has used of them.
+ */
+export interface CostsView {
+  spent: number;
+  reserved: number;
+  estimated: number;
+  overrun: number;
+  tokens: number;
+  held_tokens: number;
+  rounds: number;
+  held_rounds: number;
+  asked: number;
+  tokens_in: number;
+  tokens_out: number;
+  cache_read: number;
+  by_model: Record<string, number>;
+  by_agent: Record<string, number>;
+  by_strategy: Record<string, number>;
+  limits: Record<string, AccountView>;
 }
 
 /** How many. */
@@ -289,6 +378,11 @@ export interface FindBody {
   metadata?: Record<string, unknown> | null;
 }
 
+/** How many answers went. */
+export interface Forgotten {
+  forgotten: number;
+}
+
 /** `ok`, or what is wrong. */
 export interface Health {
   status: string;
@@ -301,6 +395,17 @@ export interface Imported {
   events: number;
   version: number;
   redacted: number;
+}
+
+/** Why the turn is stopped. */
+export interface InterruptBody {
+  reason?: string;
+}
+
+/** Whether there was a turn to stop. */
+export interface Interrupted {
+  session_id: string;
+  interrupted: boolean;
 }
 
 /**
@@ -394,6 +499,26 @@ export interface Merged {
 }
 
 /**
+ * What is said to the session's model: a text, or a list of blocks. Without content and results the session goes
+ * on where it stopped. `busy` says what becomes of a turn that is still running.
+ */
+export interface MessageBody {
+  content?: unknown;
+  results?: ResultBody[];
+  model?: string | null;
+  max_tokens?: number | null;
+  temperature?: number | null;
+  top_p?: number | null;
+  stop?: string[];
+  tools?: ToolBody[];
+  busy?: "enqueue" | "interrupt" | "reject" | "rollback";
+  cache?: "exact" | "off" | "semantic";
+  agent?: string | null;
+  strategy?: string;
+  stream?: boolean;
+}
+
+/**
  * A move along the lifecycle table: activate, suspend, timeout, resume, reactivate, complete, terminate, expire,
  * archive. A suspended session goes on by POST …/resume without a body; a mere `resume` leaves it in `resumed`.
  */
@@ -472,7 +597,7 @@ export interface Principals {
 
 /** What a client is told of an error. `code` is what the embedded library calls it, `fields` are its facts. */
 export interface Problem {
-  type: "urn:perdure:problem:already_exists" | "urn:perdure:problem:bad_cursor" | "urn:perdure:problem:bad_export" | "urn:perdure:problem:blob_missing" | "urn:perdure:problem:branch_refused" | "urn:perdure:problem:budget_exhausted" | "urn:perdure:problem:bundle_missing" | "urn:perdure:problem:caller_error" | "urn:perdure:problem:checkpoint_expired" | "urn:perdure:problem:checkpoint_integrity" | "urn:perdure:problem:cold_unreachable" | "urn:perdure:problem:conflict_error" | "urn:perdure:problem:damaged" | "urn:perdure:problem:delivery_failed" | "urn:perdure:problem:denied" | "urn:perdure:problem:disk_full" | "urn:perdure:problem:guard_failed" | "urn:perdure:problem:hook_refused" | "urn:perdure:problem:insufficient_token_budget" | "urn:perdure:problem:invalid" | "urn:perdure:problem:key_in_flight" | "urn:perdure:problem:key_missing" | "urn:perdure:problem:key_reused" | "urn:perdure:problem:last_admin" | "urn:perdure:problem:memory_unavailable" | "urn:perdure:problem:merge_conflict" | "urn:perdure:problem:method_not_allowed" | "urn:perdure:problem:move_refused" | "urn:perdure:problem:newer_store" | "urn:perdure:problem:no_checkpoint" | "urn:perdure:problem:no_full_checkpoint" | "urn:perdure:problem:no_migration_path" | "urn:perdure:problem:no_such_path" | "urn:perdure:problem:not_a_store" | "urn:perdure:problem:not_found" | "urn:perdure:problem:not_owner" | "urn:perdure:problem:old_sqlite" | "urn:perdure:problem:perdure_error" | "urn:perdure:problem:prune_refused" | "urn:perdure:problem:rate_limited" | "urn:perdure:problem:read_only" | "urn:perdure:problem:redaction_refused" | "urn:perdure:problem:refused" | "urn:perdure:problem:renewal_refused" | "urn:perdure:problem:required_tool_unavailable" | "urn:perdure:problem:retrieval_failed" | "urn:perdure:problem:schema_error" | "urn:perdure:problem:session_integrity" | "urn:perdure:problem:shredded" | "urn:perdure:problem:store_busy" | "urn:perdure:problem:store_closed" | "urn:perdure:problem:store_poisoned" | "urn:perdure:problem:suspended" | "urn:perdure:problem:tampered" | "urn:perdure:problem:terminal" | "urn:perdure:problem:token_expired" | "urn:perdure:problem:token_revoked" | "urn:perdure:problem:too_deep" | "urn:perdure:problem:too_large" | "urn:perdure:problem:tool_unauthorized" | "urn:perdure:problem:tool_unbound" | "urn:perdure:problem:turn_refused" | "urn:perdure:problem:unauthenticated" | "urn:perdure:problem:unexpected" | "urn:perdure:problem:unknown_kind" | "urn:perdure:problem:unreachable" | "urn:perdure:problem:unsupported_media_type" | "urn:perdure:problem:upgrade_required" | "urn:perdure:problem:version_conflict" | "urn:perdure:problem:wake_refused" | "urn:perdure:problem:world_error" | "urn:perdure:problem:wrong_host" | "urn:perdure:problem:wrong_key";
+  type: "urn:perdure:problem:already_exists" | "urn:perdure:problem:bad_cursor" | "urn:perdure:problem:bad_export" | "urn:perdure:problem:bad_params" | "urn:perdure:problem:bad_prices" | "urn:perdure:problem:bad_script" | "urn:perdure:problem:bad_template" | "urn:perdure:problem:blob_missing" | "urn:perdure:problem:branch_refused" | "urn:perdure:problem:budget_exhausted" | "urn:perdure:problem:bundle_missing" | "urn:perdure:problem:caller_error" | "urn:perdure:problem:checkpoint_expired" | "urn:perdure:problem:checkpoint_integrity" | "urn:perdure:problem:cold_unreachable" | "urn:perdure:problem:conflict_error" | "urn:perdure:problem:damaged" | "urn:perdure:problem:delivery_failed" | "urn:perdure:problem:denied" | "urn:perdure:problem:disk_full" | "urn:perdure:problem:guard_failed" | "urn:perdure:problem:hook_refused" | "urn:perdure:problem:insufficient_token_budget" | "urn:perdure:problem:invalid" | "urn:perdure:problem:key_in_flight" | "urn:perdure:problem:key_missing" | "urn:perdure:problem:key_reused" | "urn:perdure:problem:last_admin" | "urn:perdure:problem:limit_reached" | "urn:perdure:problem:memory_unavailable" | "urn:perdure:problem:merge_conflict" | "urn:perdure:problem:method_not_allowed" | "urn:perdure:problem:move_refused" | "urn:perdure:problem:newer_store" | "urn:perdure:problem:no_checkpoint" | "urn:perdure:problem:no_full_checkpoint" | "urn:perdure:problem:no_migration_path" | "urn:perdure:problem:no_such_path" | "urn:perdure:problem:not_a_store" | "urn:perdure:problem:not_found" | "urn:perdure:problem:not_owner" | "urn:perdure:problem:old_sqlite" | "urn:perdure:problem:perdure_error" | "urn:perdure:problem:prompt_too_long" | "urn:perdure:problem:provider_busy" | "urn:perdure:problem:provider_cut" | "urn:perdure:problem:provider_denied" | "urn:perdure:problem:provider_down" | "urn:perdure:problem:provider_failed" | "urn:perdure:problem:provider_garbled" | "urn:perdure:problem:provider_refused" | "urn:perdure:problem:provider_slow" | "urn:perdure:problem:prune_refused" | "urn:perdure:problem:rate_limited" | "urn:perdure:problem:read_only" | "urn:perdure:problem:redaction_refused" | "urn:perdure:problem:refused" | "urn:perdure:problem:renewal_refused" | "urn:perdure:problem:required_tool_unavailable" | "urn:perdure:problem:retrieval_failed" | "urn:perdure:problem:schema_error" | "urn:perdure:problem:session_integrity" | "urn:perdure:problem:shredded" | "urn:perdure:problem:spawn_refused" | "urn:perdure:problem:store_busy" | "urn:perdure:problem:store_closed" | "urn:perdure:problem:store_poisoned" | "urn:perdure:problem:suspended" | "urn:perdure:problem:tampered" | "urn:perdure:problem:terminal" | "urn:perdure:problem:token_expired" | "urn:perdure:problem:token_revoked" | "urn:perdure:problem:too_deep" | "urn:perdure:problem:too_large" | "urn:perdure:problem:tool_unauthorized" | "urn:perdure:problem:tool_unbound" | "urn:perdure:problem:turn_refused" | "urn:perdure:problem:unauthenticated" | "urn:perdure:problem:unexpected" | "urn:perdure:problem:unknown_kind" | "urn:perdure:problem:unknown_model" | "urn:perdure:problem:unreachable" | "urn:perdure:problem:unsupported_media_type" | "urn:perdure:problem:upgrade_required" | "urn:perdure:problem:version_conflict" | "urn:perdure:problem:wake_refused" | "urn:perdure:problem:world_error" | "urn:perdure:problem:wrong_host" | "urn:perdure:problem:wrong_key";
   title: string;
   status: number;
   detail: string;
@@ -481,7 +606,7 @@ export interface Problem {
 }
 
 /** What went wrong; stable. */
-export type ProblemCode = "already_exists" | "bad_cursor" | "bad_export" | "blob_missing" | "branch_refused" | "budget_exhausted" | "bundle_missing" | "caller_error" | "checkpoint_expired" | "checkpoint_integrity" | "cold_unreachable" | "conflict_error" | "damaged" | "delivery_failed" | "denied" | "disk_full" | "guard_failed" | "hook_refused" | "insufficient_token_budget" | "invalid" | "key_in_flight" | "key_missing" | "key_reused" | "last_admin" | "memory_unavailable" | "merge_conflict" | "method_not_allowed" | "move_refused" | "newer_store" | "no_checkpoint" | "no_full_checkpoint" | "no_migration_path" | "no_such_path" | "not_a_store" | "not_found" | "not_owner" | "old_sqlite" | "perdure_error" | "prune_refused" | "rate_limited" | "read_only" | "redaction_refused" | "refused" | "renewal_refused" | "required_tool_unavailable" | "retrieval_failed" | "schema_error" | "session_integrity" | "shredded" | "store_busy" | "store_closed" | "store_poisoned" | "suspended" | "tampered" | "terminal" | "token_expired" | "token_revoked" | "too_deep" | "too_large" | "tool_unauthorized" | "tool_unbound" | "turn_refused" | "unauthenticated" | "unexpected" | "unknown_kind" | "unreachable" | "unsupported_media_type" | "upgrade_required" | "version_conflict" | "wake_refused" | "world_error" | "wrong_host" | "wrong_key";
+export type ProblemCode = "already_exists" | "bad_cursor" | "bad_export" | "bad_params" | "bad_prices" | "bad_script" | "bad_template" | "blob_missing" | "branch_refused" | "budget_exhausted" | "bundle_missing" | "caller_error" | "checkpoint_expired" | "checkpoint_integrity" | "cold_unreachable" | "conflict_error" | "damaged" | "delivery_failed" | "denied" | "disk_full" | "guard_failed" | "hook_refused" | "insufficient_token_budget" | "invalid" | "key_in_flight" | "key_missing" | "key_reused" | "last_admin" | "limit_reached" | "memory_unavailable" | "merge_conflict" | "method_not_allowed" | "move_refused" | "newer_store" | "no_checkpoint" | "no_full_checkpoint" | "no_migration_path" | "no_such_path" | "not_a_store" | "not_found" | "not_owner" | "old_sqlite" | "perdure_error" | "prompt_too_long" | "provider_busy" | "provider_cut" | "provider_denied" | "provider_down" | "provider_failed" | "provider_garbled" | "provider_refused" | "provider_slow" | "prune_refused" | "rate_limited" | "read_only" | "redaction_refused" | "refused" | "renewal_refused" | "required_tool_unavailable" | "retrieval_failed" | "schema_error" | "session_integrity" | "shredded" | "spawn_refused" | "store_busy" | "store_closed" | "store_poisoned" | "suspended" | "tampered" | "terminal" | "token_expired" | "token_revoked" | "too_deep" | "too_large" | "tool_unauthorized" | "tool_unbound" | "turn_refused" | "unauthenticated" | "unexpected" | "unknown_kind" | "unknown_model" | "unreachable" | "unsupported_media_type" | "upgrade_required" | "version_conflict" | "wake_refused" | "world_error" | "wrong_host" | "wrong_key";
 
 /** What was found when every byte of a session was checked against its chain. */
 export interface Proof {
@@ -574,11 +699,13 @@ export interface Renewed {
   expires_at: number;
 }
 
-/** Money to set aside, in micro-dollars, under a name. */
+/** Money to set aside, in micro-dollars, under a name, and tokens and rounds with it. */
 export interface ReserveBody {
   name: string;
   amount: number;
   purpose?: string;
+  tokens?: number;
+  rounds?: number;
 }
 
 /** For each path `ours`, `theirs`, `base`, or a value as `{"value": …}`. */
@@ -592,6 +719,13 @@ export interface RestoredView {
   checkpoint: CheckpointView;
   rebuilt: boolean;
   state: StateView;
+}
+
+/** What came of a tool that the caller ran. */
+export interface ResultBody {
+  id: string;
+  content?: unknown;
+  failed?: boolean;
 }
 
 /**
@@ -675,11 +809,34 @@ export interface SessionView {
   cold?: string | null;
 }
 
-/** What it really cost, in micro-dollars. */
+/** What it really cost, in micro-dollars, and the tokens and rounds it took. */
 export interface SettleBody {
   name: string;
   cost: number;
   estimated?: boolean;
+  tokens?: number;
+  rounds?: number;
+}
+
+/**
+ * A task for a child, which sees `context` and the task and nothing else of the conversation. Without a model it
+ * has the cheap one. `max_cost`, in micro-dollars, is a slice of the session's budget, with `tokens` and `rounds`
+ * where those are limited. `tools` are the only ones it may use. With `wait`, the answer comes when the child has
+ * ended, or after some minutes.
+ */
+export interface SpawnBody {
+  task: string;
+  model?: string | null;
+  context?: string | null;
+  max_tokens?: number | null;
+  return_format?: "full" | "summary";
+  max_cost?: number | null;
+  tokens?: number | null;
+  rounds?: number | null;
+  agent?: string | null;
+  strategy?: string;
+  tools?: string[] | null;
+  wait?: boolean;
 }
 
 /** Everything about a session but its history, as of a version. */
@@ -689,6 +846,22 @@ export interface StateView {
   phase: string;
   vars: unknown;
   state: unknown;
+}
+
+/**
+ * What the cache did for a tenant. `bypassed` are asks that could not be or were not to be answered from it;
+ * `evicted` are entries that went for want of room or because their time was over.
+ */
+export interface Stats {
+  exact?: number;
+  semantic?: number;
+  misses?: number;
+  bypassed?: number;
+  kept?: number;
+  evicted?: number;
+  forgotten?: number;
+  entries?: number;
+  bytes?: number;
 }
 
 /** Whether the log had to be brought back. */
@@ -714,6 +887,35 @@ export interface TokenView {
   family: string;
 }
 
+/** A tool that the caller runs. */
+export interface ToolBody {
+  name: string;
+  description?: string;
+  input_schema?: Record<string, unknown>;
+}
+
+/**
+ * What came of a turn. `status` says whether it is finished, waits for results of `tools`, is parked until a
+ * person allows a call, was interrupted or rolled back, or is still open. `cost` is in micro-dollars.
+ */
+export interface TurnAnswer {
+  session_id: string;
+  turn: number;
+  version: number;
+  status: string;
+  content?: unknown[];
+  text?: string;
+  model?: string;
+  stop_reason?: string;
+  usage?: Usage;
+  cost?: number;
+  estimated?: boolean;
+  rounds?: number;
+  waiting?: Waiting[];
+  reason?: string;
+  cached?: string;
+}
+
 /** One exchange: its events, grouped. A message that was redacted is `{"redacted": true}`. */
 export interface TurnView {
   number: number | null;
@@ -733,6 +935,14 @@ export interface Turns {
   after?: number | null;
 }
 
+/** Tokens. `input` counts neither those read from a cache nor those written to one. */
+export interface Usage {
+  input?: number;
+  output?: number;
+  cache_read?: number;
+  cache_write?: number;
+}
+
 /** The whole of `vars`, and the schema it follows. */
 export interface VarsBody {
   vars: Record<string, unknown>;
@@ -744,6 +954,20 @@ export interface VarsBody {
 export interface Version {
   session_id: string;
   version: number;
+}
+
+/** Which children to wait for, all that are at work if none are named, and for how many seconds. */
+export interface WaitBody {
+  children?: string[] | null;
+  timeout?: number;
+}
+
+/** A call that waits: for the caller to run it, or for a person to allow it. */
+export interface Waiting {
+  id: string;
+  name: string;
+  arguments?: unknown;
+  approval?: boolean;
 }
 
 /** Where to post, of which events (all when none is named), signed with which secret (a fresh one when left out). */
@@ -780,6 +1004,12 @@ export interface WebhookView {
 /** Webhooks, the oldest first. */
 export interface Webhooks {
   items: WebhookView[];
+}
+
+/** Words of a person's. */
+export interface WordsBody {
+  text: string;
+  agent?: string | null;
 }
 
 export type Query = Record<string, string | number | boolean | readonly string[] | undefined>;
@@ -1105,6 +1335,131 @@ export abstract class Operations {
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/scratchpad`, {}, body, options);
   }
 
+  /** Say something to the session's model; with `stream`, the answer comes as server-sent events. */
+  sendMessage(
+    sessionId: string,
+    body: MessageBody,
+    options: Options = {},
+  ): Promise<TurnAnswer> {
+    const operation: Operation = { name: "send_message", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/messages`, {}, body, options);
+  }
+
+  /** What came of a turn, as far as it is. */
+  readTurn(
+    sessionId: string,
+    turn: string,
+    options: Options = {},
+  ): Promise<TurnAnswer> {
+    const operation: Operation = { name: "read_turn", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/turns/${encodeURIComponent(turn)}`, {}, undefined, options);
+  }
+
+  /** What the model would be asked with now, part by part, and why each is in. */
+  readContext(
+    sessionId: string,
+    query: { model?: string; content?: string; max_tokens?: number } = {},
+    options: Options = {},
+  ): Promise<ContextView> {
+    const operation: Operation = { name: "read_context", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/context`, { ...query }, undefined, options);
+  }
+
+  /** Change what the session is doing right now: what runs is cut short and goes on with these words. */
+  steer(
+    sessionId: string,
+    body: WordsBody,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "steer", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/steer`, {}, body, options);
+  }
+
+  /** Have something considered in the next turn. */
+  followUp(
+    sessionId: string,
+    body: WordsBody,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "follow_up", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/follow-up`, {}, body, options);
+  }
+
+  /** Stop the turn in flight; what it has said stays. */
+  interrupt(
+    sessionId: string,
+    body?: InterruptBody,
+    options: Options = {},
+  ): Promise<Interrupted> {
+    const operation: Operation = { name: "interrupt", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/interrupt`, {}, body, options);
+  }
+
+  /** The calls that wait for a person. */
+  listApprovals(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<Approvals> {
+    const operation: Operation = { name: "list_approvals", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/approvals`, {}, undefined, options);
+  }
+
+  /** Allow or deny a call that waits for a person; the turn goes on when it was the last one. */
+  answerApproval(
+    sessionId: string,
+    call: string,
+    body: ApprovalBody,
+    options: Options = {},
+  ): Promise<TurnAnswer> {
+    const operation: Operation = { name: "answer_approval", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/approvals/${encodeURIComponent(call)}`, {}, body, options);
+  }
+
+  /** What this node's cache of answers did for the tenant: hits, misses, entries, bytes. */
+  readCache(
+    options: Options = {},
+  ): Promise<Stats> {
+    const operation: Operation = { name: "read_cache", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/cache", {}, undefined, options);
+  }
+
+  /** Forget every answer that this node keeps for the tenant. */
+  clearCache(
+    options: Options = {},
+  ): Promise<Forgotten> {
+    const operation: Operation = { name: "clear_cache", method: "DELETE", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/cache", {}, undefined, options);
+  }
+
+  /** Have a session of its own do a task for this one; its result comes back to this one's log. */
+  spawnChild(
+    sessionId: string,
+    body: SpawnBody,
+    options: Options = {},
+  ): Promise<ChildAnswer> {
+    const operation: Operation = { name: "spawn_child", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/spawn`, {}, body, options);
+  }
+
+  /** All children of a session, as they stand. */
+  listChildren(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<ChildList> {
+    const operation: Operation = { name: "list_children", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/children`, {}, undefined, options);
+  }
+
+  /** These children when they have ended, or as they stand when the time is over. */
+  waitForChildren(
+    sessionId: string,
+    body?: WaitBody,
+    options: Options = {},
+  ): Promise<ChildList> {
+    const operation: Operation = { name: "wait_for_children", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/children/wait`, {}, body, options);
+  }
+
   /** Make the present state one that can be resumed from. */
   takeCheckpoint(
     sessionId: string,
@@ -1325,7 +1680,16 @@ export abstract class Operations {
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/account`, {}, undefined, options);
   }
 
-  /** Set money aside; refused when the account has not that much left. */
+  /** What the session has cost so far, by model, agent and strategy, and how the caps it shares stand. */
+  readCosts(
+    sessionId: string,
+    options: Options = {},
+  ): Promise<CostsView> {
+    const operation: Operation = { name: "read_costs", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/costs`, {}, undefined, options);
+  }
+
+  /** Set money aside, and tokens and rounds with it; refused when the account has not that much left. */
   reserve(
     sessionId: string,
     body: ReserveBody,
@@ -1335,7 +1699,7 @@ export abstract class Operations {
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/reserve`, {}, body, options);
   }
 
-  /** Say what it really cost; the rest of the reservation returns. */
+  /** Say what it really cost and took; the rest of the reservation returns. */
   settle(
     sessionId: string,
     body: SettleBody,
@@ -1343,6 +1707,60 @@ export abstract class Operations {
   ): Promise<Version> {
     const operation: Operation = { name: "settle", method: "POST", keyed: true, takes: "application/json", gives: "json" };
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/settle`, {}, body, options);
+  }
+
+  /** Say what it cost that was settled by an estimate; the difference returns to the account, or is taken from it. */
+  correct(
+    sessionId: string,
+    body: CorrectBody,
+    options: Options = {},
+  ): Promise<Version> {
+    const operation: Operation = { name: "correct", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/correct`, {}, body, options);
+  }
+
+  /** Anthropic's Messages, in a session or past all. */
+  createMessage(
+    body: Record<string, unknown>,
+    options: Options = {},
+  ): Promise<Record<string, unknown>> {
+    const operation: Operation = { name: "create_message", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/messages", {}, body, options);
+  }
+
+  /** OpenAI's Chat Completions, in a session or past all. */
+  createChatCompletion(
+    body: Record<string, unknown>,
+    options: Options = {},
+  ): Promise<Record<string, unknown>> {
+    const operation: Operation = { name: "create_chat_completion", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/chat/completions", {}, body, options);
+  }
+
+  /** OpenAI's Responses, in a session or past all. */
+  createResponse(
+    body: Record<string, unknown>,
+    options: Options = {},
+  ): Promise<Record<string, unknown>> {
+    const operation: Operation = { name: "create_response", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/responses", {}, body, options);
+  }
+
+  /** How many tokens a message of Anthropic's has, by an estimate: nobody is asked. */
+  countMessageTokens(
+    body: Record<string, unknown>,
+    options: Options = {},
+  ): Promise<Record<string, unknown>> {
+    const operation: Operation = { name: "count_message_tokens", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/messages/count_tokens", {}, body, options);
+  }
+
+  /** The models that can be asked for: in Anthropic's form for its clients, else in OpenAI's. */
+  listModels(
+    options: Options = {},
+  ): Promise<Record<string, unknown>> {
+    const operation: Operation = { name: "list_models", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/models", {}, undefined, options);
   }
 
   /** Let somebody in; nobody gets more than whoever lets them in has. */

@@ -15,6 +15,7 @@ from perdure.ports.ambient import Ambient
 from perdure.sealing.given import AS_FOUND, Given
 
 if TYPE_CHECKING:
+    from perdure.compose.talking import Common, Talk
     from perdure.services.auditing import Auditing
     from perdure.services.cooling import CoolingStore
     from perdure.services.directory import Directory
@@ -49,6 +50,8 @@ class Tenants:
         self._opened = opened
         self._masks = masks
         self._private = private
+        self.talk: Talk | None = None
+        """How sessions talk to models; what is built in, if nobody says."""
         self._made: OrderedDict[str, Services] = OrderedDict()
 
     def services(self, tenant: str) -> Services:
@@ -63,12 +66,20 @@ class Tenants:
             timeouts = OFF if tenant == SYSTEM else self._timeouts
             found = Services(self.store, Sessions(self.store, self.ambient, fresh, who, self._snapshots, timeouts))
             found.opened = self._opened
+            found.common_of = lambda: self.common
             found.sessions.masks = None if tenant == SYSTEM else self._masks
             self._made[tenant] = found
             while len(self._made) > KEPT:
                 self._made.popitem(last=False)
         self._made.move_to_end(tenant)
         return found
+
+    @made_once
+    def common(self) -> "Common":
+        """What all tenants share for their turns."""
+        from perdure.compose.talking import Common, Talk
+
+        return Common(self.talk or Talk(), self.ambient)
 
     @made_once
     def directory(self) -> "Directory":
@@ -111,7 +122,10 @@ class Tenants:
             if "auditing" in self.__dict__:
                 await self.auditing.flush()
             for services in self._made.values():
+                await services.quiet()
                 await services.sessions.loader.flush()
+            if "common" in self.__dict__:
+                await self.common.close()
         finally:
             await self.store.close()
 

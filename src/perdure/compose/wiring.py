@@ -1,7 +1,7 @@
 """The services over a store: made when they are first used, and their modules loaded then, so importing stays light."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +21,7 @@ from perdure.ports.store import Store
 from perdure.sealing.given import AS_FOUND, Given
 
 if TYPE_CHECKING:
+    from perdure.compose.talking import Common, Talk
     from perdure.services.acting import Identity
     from perdure.services.archiving import Archiving
     from perdure.services.blobs import Blobs
@@ -28,10 +29,13 @@ if TYPE_CHECKING:
     from perdure.services.checkpoints import Checkpoints
     from perdure.services.cleanup import Cleanup
     from perdure.services.cooling import CoolingStore
+    from perdure.services.desk import Desk
     from perdure.services.erasure import Erasure
     from perdure.services.exporting import Exporting
     from perdure.services.finding import Finding
+    from perdure.services.gateway import Gateway
     from perdure.services.heads import HeadKeeper
+    from perdure.services.homes import Home
     from perdure.services.importing import Importing
     from perdure.services.lifecycle import Lifecycle
     from perdure.services.loading import SnapshotPolicy
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from perdure.services.mirroring import Mirroring
     from perdure.services.recording import Recording
     from perdure.services.sessions import Sessions
+    from perdure.services.spawning import Spawning
+    from perdure.services.talking import Talking
     from perdure.services.timeouts import Timekeeper
     from perdure.services.verifying import Verifying
     from perdure.services.waking import Waking
@@ -58,10 +64,81 @@ class Services:
     """Everything an edge calls."""
 
     opened: Opened | None = None
+    talk: "Talk | None" = None
+    """How sessions talk to models; what is built in, if nobody says."""
 
     def __init__(self, store: "CoolingStore", sessions: "Sessions") -> None:
         self.store = store
         self.sessions = sessions
+        self.common_of: Callable[[], Common] = self._own_common
+        """Where what all tenants share for their turns comes from."""
+
+    def _own_common(self) -> "Common":
+        from perdure.compose.talking import Common, Talk
+        from perdure.services.tooling import Tooling
+
+        return Common(self.talk or Talk(), self.sessions.ambient, Tooling(self.waking.toolbox))
+
+    @made_once
+    def home(self) -> "Home":
+        from perdure.services.homes import Home
+
+        return Home(self.forget_turns)
+
+    def forget_turns(self) -> None:
+        """Begin anew with turns: on another event loop, or in the child of a fork, where none of them runs."""
+        common = self.__dict__.pop("common", None)
+        for name in ("spawning", "talking", "gateway", "desk"):
+            self.__dict__.pop(name, None)
+        if common is not None:
+            self.__dict__["common"] = common.anew()
+
+    @made_once
+    def common(self) -> "Common":
+        return self.common_of()
+
+    @made_once
+    def desk(self) -> "Desk":
+        from perdure.compose.talking import desk
+
+        return desk(self.sessions, self.lifecycle, self.common)
+
+    @made_once
+    def talking(self) -> "Talking":
+        from perdure.services.talking import Talking
+
+        return Talking(self.desk)
+
+    @made_once
+    def spawning(self) -> "Spawning":
+        from perdure.services.spawning import Spawning
+
+        return Spawning(self.desk, self.talking)
+
+    @made_once
+    def gateway(self) -> "Gateway":
+        from perdure.services.gateway import Gateway
+
+        return Gateway(self.desk, self.branches)
+
+    async def silence(self) -> None:
+        """End the turns of this library, and the thread that blocking callers' turns run on."""
+        if "home" in self.__dict__:
+            await self.home.close(self._leave)
+
+    async def _leave(self) -> None:
+        await self.quiet()
+        if "common" in self.__dict__:
+            await self.common.close()
+
+    async def quiet(self) -> None:
+        """End the turns that run here, in good order."""
+        if "spawning" in self.__dict__:
+            await self.spawning.close()
+        if "talking" in self.__dict__:
+            await self.talking.close()
+        if "gateway" in self.__dict__:
+            await self.gateway.close()
 
     @made_once
     def archiving(self) -> "Archiving":
@@ -204,6 +281,7 @@ def embedded(
     cold: str | os.PathLike[str] | None = None,
     keys: Given = AS_FOUND,
     timeouts: Timeouts = OFF,
+    talk: "Talk | None" = None,
 ) -> Services:
     """The services over the store at a path."""
     for name, value in (("tenant", tenant), ("actor", actor)):
@@ -218,6 +296,7 @@ def embedded(
     store = open_store(path, chance, read_only=read_only, keys=keys)
     identity = Identity(tenant=tenant, actor=actor)
     services = compose(store, chance, identity, snapshots or SnapshotPolicy(), archive, timeouts)
+    services.talk = talk
     if not isinstance(path, Mapping):
         services.opened = Opened(os.fspath(path), keys, cold)
     return services

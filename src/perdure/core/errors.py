@@ -9,10 +9,15 @@
     │   │   ├── TooDeep             nested deeper than the limit
     │   │   ├── UnknownKind         an event kind this version does not know
     │   │   ├── BadCursor           a page cursor that this query did not make
-    │   │   └── BadExport           a JSONL export that does not parse or does not add up
+    │   │   ├── BadExport           a JSONL export that does not parse or does not add up
+    │   │   ├── BadPrices           a document of prices that is not one; names the place
+    │   │   ├── BadScript           a script for the offline model that is not one; names the place
+    │   │   ├── BadTemplate         a template that could never be rendered; names the place
+    │   │   └── BadParams           params that do not fit their template; names each of them
     │   ├── NotFound                no such session, version or checkpoint
     │   │   ├── CheckpointExpired   it was there; its time is over
-    │   │   └── BlobMissing         no such blob here, or it was collected: put it again
+    │   │   ├── BlobMissing         no such blob here, or it was collected: put it again
+    │   │   └── UnknownModel        no price is known for this model; names the nearest ones
     │   ├── Refused                 valid, but not in this state
     │   │   ├── MoveRefused         not in the lifecycle table; names what is allowed
     │   │   ├── GuardFailed         in the table, but its guard says no
@@ -20,6 +25,7 @@
     │   │   ├── Suspended           the session sleeps: resume it first
     │   │   ├── TurnRefused         the turn is not open, or another one is
     │   │   ├── BranchRefused       this session may not be branched so
+    │   │   ├── SpawnRefused        this session may not have a child, or not another one
     │   │   ├── PruneRefused        a branch or checkpoint still needs the prefix
     │   │   ├── RedactionRefused    this event carries structure, not content
     │   │   ├── HookRefused         a hook before the move said no
@@ -42,6 +48,9 @@
     │   ├── RateLimited             too many requests; says when the next one is taken
     │   ├── KeyReused               same idempotency key, another body
     │   ├── BudgetExhausted         the account has not that much left
+    │   │   └── LimitReached        the session has had all the tokens, rounds or time that it may have
+    │   ├── ProviderRefused         the model's provider says that the request is wrong; tells its words
+    │   ├── PromptTooLong           what must be said does not fit into the model's window
     │   └── SchemaError             a document does not fit its declared schema
     │       └── NoMigrationPath     no chain of migrations leads to the wanted version
     ├── ConflictError               somebody else was first: reload and decide again
@@ -68,52 +77,78 @@
         ├── StoreBusy               another process has held the file for too long
         ├── StorePoisoned           an fsync failed; the store must be reopened
         ├── DeliveryFailed          the receiver of a webhook did not take it
+        ├── ProviderFailed          a model's provider did not give an answer
+        │   ├── ProviderDenied      it does not know our key, or the key may not do this
+        │   ├── ProviderBusy        it has too much to do; says when to ask again
+        │   ├── ProviderDown        it cannot be reached, or fails on its side
+        │   │   └── ProviderSlow    it did not answer in time
+        │   ├── ProviderGarbled     what it said is not its own wire form
+        │   └── ProviderCut         its answer broke off in the middle
         └── StoreClosed             used after close
 """
 
-from typing import Any, ClassVar
+from perdure.core.faults import (
+    BundleMissing,
+    CheckpointIntegrity,
+    ColdUnreachable,
+    Damaged,
+    DeliveryFailed,
+    DiskFull,
+    KeyMissing,
+    NewerStore,
+    NotAStore,
+    OldSqlite,
+    ProviderBusy,
+    ProviderCut,
+    ProviderDenied,
+    ProviderDown,
+    ProviderFailed,
+    ProviderGarbled,
+    ProviderSlow,
+    ReadOnly,
+    SessionIntegrity,
+    Shredded,
+    StoreBusy,
+    StoreClosed,
+    StorePoisoned,
+    Tampered,
+    Unreachable,
+    WrongKey,
+)
+from perdure.core.roots import CallerError, ConflictError, PerdureError, WorldError
 
-
-class PerdureError(Exception):
-    """Root of the tree. `code` is stable and machine-readable, `fields` are the facts behind the message."""
-
-    code: ClassVar[str] = "perdure_error"
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        name = cls.__name__
-        cls.code = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
-
-    def __init__(self, message: str, **fields: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.fields = fields
-
-    def __getattr__(self, name: str) -> Any:
-        """Fields read as attributes: `error.found` after a `VersionConflict`."""
-        fields: dict[str, Any] = self.__dict__.get("fields", {})
-        if name in fields:
-            return fields[name]
-        raise AttributeError(f"{type(self).__name__} has no field {name!r}; it has {sorted(fields)}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.message, self.fields))
-
-
-def _rebuild(cls: type[PerdureError], message: str, fields: dict[str, Any]) -> PerdureError:
-    return cls(message, **fields)
-
-
-class CallerError(PerdureError):
-    """The request cannot be served as it is."""
-
-
-class ConflictError(PerdureError):
-    """Somebody else was first."""
-
-
-class WorldError(PerdureError):
-    """The disk, the file or another version stands in the way."""
+__all__ = [  # what others define and this hands on
+    "BundleMissing",
+    "CallerError",
+    "CheckpointIntegrity",
+    "ColdUnreachable",
+    "ConflictError",
+    "Damaged",
+    "DeliveryFailed",
+    "DiskFull",
+    "KeyMissing",
+    "NewerStore",
+    "NotAStore",
+    "OldSqlite",
+    "PerdureError",
+    "ProviderBusy",
+    "ProviderCut",
+    "ProviderDenied",
+    "ProviderDown",
+    "ProviderFailed",
+    "ProviderGarbled",
+    "ProviderSlow",
+    "ReadOnly",
+    "SessionIntegrity",
+    "Shredded",
+    "StoreBusy",
+    "StoreClosed",
+    "StorePoisoned",
+    "Tampered",
+    "Unreachable",
+    "WorldError",
+    "WrongKey",
+]
 
 
 class Invalid(CallerError):
@@ -140,6 +175,22 @@ class BadExport(Invalid):
     """A JSONL export that does not parse or does not add up."""
 
 
+class BadPrices(Invalid):
+    """A document of prices that is not one; names the place."""
+
+
+class BadScript(Invalid):
+    """A script for the offline model that is not one; names the place."""
+
+
+class BadTemplate(Invalid):
+    """A template that could never be rendered; names the place."""
+
+
+class BadParams(Invalid):
+    """Params that do not fit their template: `missing`, `unknown` and `mistyped` name them."""
+
+
 class NotFound(CallerError):
     """No such session, version or checkpoint."""
 
@@ -150,6 +201,10 @@ class CheckpointExpired(NotFound):
 
 class BlobMissing(NotFound):
     """No such blob here, or it was collected: put it again."""
+
+
+class UnknownModel(NotFound):
+    """No price is known for this model; `near` names the nearest ones."""
 
 
 class Refused(CallerError):
@@ -178,6 +233,10 @@ class TurnRefused(Refused):
 
 class BranchRefused(Refused):
     """This session may not be branched so."""
+
+
+class SpawnRefused(Refused):
+    """This session may not have a child, or not another one."""
 
 
 class PruneRefused(Refused):
@@ -268,6 +327,18 @@ class BudgetExhausted(CallerError):
     """The account has not that much left."""
 
 
+class LimitReached(BudgetExhausted):
+    """The session has had all the tokens, rounds or time that it may have; `limit` says which."""
+
+
+class ProviderRefused(CallerError):
+    """The model's provider says that the request is wrong; `told` has its words."""
+
+
+class PromptTooLong(CallerError):
+    """What must be said does not fit into the model's window."""
+
+
 class SchemaError(CallerError):
     """A document does not fit its declared schema."""
 
@@ -290,79 +361,3 @@ class KeyInFlight(ConflictError):
 
 class MergeConflict(ConflictError):
     """Both sides changed the same thing."""
-
-
-class Tampered(WorldError):
-    """Stored bytes do not match their digest."""
-
-
-class Damaged(Tampered):
-    """Stored bytes cannot be read at all."""
-
-
-class CheckpointIntegrity(Tampered):
-    """A checkpoint is not what was written, and no other may be used."""
-
-
-class SessionIntegrity(WorldError):
-    """What is kept of a session does not add up; names the checks that failed."""
-
-
-class BundleMissing(Damaged):
-    """An archived session's bundle is not where it was put."""
-
-
-class ColdUnreachable(WorldError):
-    """Cold storage does not serve: the network, the credentials, the disk."""
-
-
-class Unreachable(WorldError):
-    """The server does not answer, or what answers is not perdure."""
-
-
-class KeyMissing(WorldError):
-    """Sealed, and the master key, the vault or a salt is not there."""
-
-
-class WrongKey(KeyMissing):
-    """A master key is there, but it is another one."""
-
-
-class Shredded(KeyMissing):
-    """The salt was destroyed, or never was in this vault: what it sealed cannot be read."""
-
-
-class NotAStore(WorldError):
-    """The file is something else."""
-
-
-class NewerStore(WorldError):
-    """Written by a newer perdure."""
-
-
-class OldSqlite(WorldError):
-    """The linked SQLite has a known corruption bug."""
-
-
-class ReadOnly(WorldError):
-    """The file or folder cannot be written."""
-
-
-class DiskFull(WorldError):
-    """No space left; reads still work."""
-
-
-class StoreBusy(WorldError):
-    """Another process has held the file for too long."""
-
-
-class StorePoisoned(WorldError):
-    """An fsync failed; the store must be reopened."""
-
-
-class DeliveryFailed(WorldError):
-    """The receiver of a webhook did not take it."""
-
-
-class StoreClosed(WorldError):
-    """Used after close."""

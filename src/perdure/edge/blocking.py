@@ -1,15 +1,16 @@
 """The library for blocking callers: one façade over the async one, not a twin.
 
 Every method here is the async method of the same name, driven to its end on the calling thread. There is no event
-loop and no thread behind it, so it works in scripts, threads, notebooks and after a fork.
+loop and no thread behind it, so it works in scripts, threads, notebooks and after a fork. Turns with models are the
+one exception: they go on when nobody waits for them, on a thread that the first of them starts.
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from io import BufferedReader
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 from perdure.compose import StoreGiven, embedded
 from perdure.core.session.declared import Declared
@@ -17,8 +18,10 @@ from perdure.core.session.event import Event
 from perdure.core.session.origin import Timeouts
 from perdure.core.session.values import Ref
 from perdure.edge.blobs import AsyncBlobs, BlobFile
+from perdure.edge.driving import Blocking, blocking, each, each_closed, passing
 from perdure.edge.library import AsyncPerdure
 from perdure.edge.session import AsyncSession
+from perdure.edge.talking import Asking, talk_of
 from perdure.edge.timing import GIVE_UP, HOOK, LEASE, Seconds, hook_name, timeouts_of
 from perdure.edge.turn import AsyncTurn
 from perdure.ports.ambient import Ambient
@@ -28,70 +31,31 @@ from perdure.sealing.given import Given, KeyGiven, VaultGiven
 from perdure.waiting import drive
 
 if TYPE_CHECKING:
+    from perdure.compose.talking import Talk
+    from perdure.core.talk.turning import TurnEvent
+    from perdure.edge.tools import Tools
     from perdure.services.cleanup import CleanupCall
     from perdure.services.loading import SnapshotPolicy
     from perdure.services.timeouts import SweepReport
-    from perdure.services.toolbox import Toolbox
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Blocking:
-    """Holds the async object behind a blocking one."""
-
-    def __init__(self, behind: Any) -> None:
-        self._behind = behind
-
-
-def blocking(
-    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[_Blocking, P], R]:
-    """The blocking twin of an async method, with the same signature and words, of whatever is behind."""
-    name = method.__name__
-
-    @wraps(method)
-    def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        found: R = drive(getattr(self._behind, name)(*args, **kwargs))
-        return found
-
-    return call
-
-
-def passing(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[_Blocking, P], R]:
-    """The same method, for those that wait for nothing."""
-    name = method.__name__
-
-    @wraps(method)
-    def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        found: R = getattr(self._behind, name)(*args, **kwargs)
-        return found
-
-    return call
-
-
 def returning_session(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncSession]],
-) -> Callable[Concatenate[_Blocking, P], "Session"]:
+) -> Callable[Concatenate[Blocking, P], "Session"]:
     """Like `blocking`, for methods that give back a session."""
     name = method.__name__
 
     @wraps(method)
-    def call(self: _Blocking, /, *args: P.args, **kwargs: P.kwargs) -> "Session":
+    def call(self: Blocking, /, *args: P.args, **kwargs: P.kwargs) -> "Session":
         return Session(drive(getattr(self._behind, name)(*args, **kwargs)))
 
     return call
 
 
-def _each(changes: AsyncIterator[R]) -> Iterator[R]:
-    while True:
-        try:
-            yield drive(changes.__anext__())  # type: ignore[arg-type]  # an async generator's step is a coroutine
-        except StopAsyncIteration:
-            return
-
-
-class Turn(_Blocking):
+class Turn(Blocking):
     """An open turn. Every call is one durable append; leaving the block ends the turn."""
 
     _behind: AsyncTurn
@@ -121,7 +85,7 @@ class Turn(_Blocking):
     finish = blocking(AsyncTurn.finish)
 
 
-class Session(_Blocking):
+class Session(Blocking):
     """A handle on one session. It holds nothing but the id: everything is read from the store."""
 
     _behind: AsyncSession
@@ -140,11 +104,11 @@ class Session(_Blocking):
 
     def watch(self, after: int | None = None) -> Iterator[Change]:
         """Changes of this session as they are committed, by anyone."""
-        return _each(self._behind.watch(after))
+        return each(self._behind.watch(after))
 
     def backwards(self, page: int = 256) -> Iterator[list[Event]]:
         """The log newest first, a page of appends at a time, for readers that stop early."""
-        return _each(self._behind.backwards(page))
+        return each(self._behind.backwards(page))
 
     @overload
     def vars(self) -> dict[str, Any]: ...
@@ -164,6 +128,20 @@ class Session(_Blocking):
         behind: Any = getattr(source, "_behind", source)
         return drive(self._behind.merge(behind, policy, summary=summary))
 
+    def stream(self, content: Any = None, **asked: Unpack[Asking]) -> "Iterator[TurnEvent]":
+        """A turn as it goes, event by event, until it is over or waits for somebody. It goes on if nobody looks."""
+        return each_closed(self._behind.stream(content, **asked))
+
+    send = blocking(AsyncSession.send)
+    steer = blocking(AsyncSession.steer)
+    follow_up = blocking(AsyncSession.follow_up)
+    interrupt = blocking(AsyncSession.interrupt)
+    approve = blocking(AsyncSession.approve)
+    approvals = blocking(AsyncSession.approvals)
+    context = blocking(AsyncSession.context)
+    spawn = blocking(AsyncSession.spawn)
+    children = blocking(AsyncSession.children)
+    wait_for_children = blocking(AsyncSession.wait_for_children)
     info = blocking(AsyncSession.info)
     version = blocking(AsyncSession.version)
     state = blocking(AsyncSession.state)
@@ -183,7 +161,9 @@ class Session(_Blocking):
     write_scratchpad = blocking(AsyncSession.write_scratchpad)
     reserve = blocking(AsyncSession.reserve)
     settle = blocking(AsyncSession.settle)
+    correct = blocking(AsyncSession.correct)
     account = blocking(AsyncSession.account)
+    costs = blocking(AsyncSession.costs)
     move = blocking(AsyncSession.move)
     activate = blocking(AsyncSession.activate)
     suspend = blocking(AsyncSession.suspend)
@@ -218,7 +198,7 @@ class Session(_Blocking):
     edit = returning_session(AsyncSession.edit)
 
 
-class Blobs(_Blocking):
+class Blobs(Blocking):
     """Images, files and other content too large for the log, kept once per content."""
 
     _behind: AsyncBlobs
@@ -239,7 +219,7 @@ class Blobs(_Blocking):
     import_folder = blocking(AsyncBlobs.import_folder)
 
 
-class Perdure(_Blocking):
+class Perdure(Blocking):
     """An open store. Use it as a context manager, or close it when done."""
 
     _behind: AsyncPerdure
@@ -270,7 +250,7 @@ class Perdure(_Blocking):
 
     def watch(self, after: int | None = None, session: str | None = None) -> Iterator[Change]:
         """Changes as they are committed by anyone, from a position on, or from now."""
-        return _each(self._behind.watch(after, session))
+        return each(self._behind.watch(after, session))
 
     def before(self, move: str, hook: Callable[["Session", Any], Any]) -> None:
         """Call `hook` before a move, or every move (`*`); if it raises, the move is not made."""
@@ -288,7 +268,7 @@ class Perdure(_Blocking):
         self, interval: Seconds = 60.0, *, lease: Seconds = LEASE, give_up: Seconds = GIVE_UP
     ) -> "Iterator[SweepReport]":
         """Sweep, give the report, wait for the interval, and so on for as long as somebody asks."""
-        return _each(self._behind.sweeper(interval, lease=lease, give_up=give_up))
+        return each(self._behind.sweeper(interval, lease=lease, give_up=give_up))
 
     def cleanup(
         self,
@@ -312,8 +292,10 @@ class Perdure(_Blocking):
         self._behind.compensation(name, lambda session, arguments: undo(Session(session), arguments))
 
     @property
-    def tools(self) -> "Toolbox":
-        """The tools this process offers to sessions that wake: `db.tools.register("search", "1.4.0", search)`."""
+    def tools(self) -> "Tools":
+        """The tools this process offers to models, `db.tools.register("add", add)`, and to sessions that wake, by their
+        versions: `db.tools.register("search", "1.4.0", search)`.
+        """
         return self._behind.tools
 
     now = passing(AsyncPerdure.now)
@@ -356,6 +338,7 @@ def open(  # the name users expect; nothing in this module opens files
     vault: VaultGiven = None,
     cold: str | os.PathLike[str] | None = None,
     timeouts: Timeouts | dict[str, Any] | None = None,
+    talk: "Talk | None" = None,
 ) -> Perdure:
     """Open a store; a new file is created. `:memory:` keeps everything in RAM, `postgresql://…` in a database; a path
     for each tier (`{"L0": ":memory:", "L1": "agent.db"}`) puts each session where its `criticality` asks for.
@@ -363,7 +346,7 @@ def open(  # the name users expect; nothing in this module opens files
     A new store is sealed unless `seal` is False: its master key is made at `key` (else `<path>.master`), its vault of
     salts at `vault` (else `<path>.keys`). An old one is opened as it was made, with the key and vault found there.
     Archived sessions lie in `cold`: a folder, or `s3://bucket/prefix`. Sessions without time-outs of their own have
-    `timeouts`.
+    `timeouts`. `talk` (`perdure.models.Talk`) says which models they talk to; the built-in one needs no key.
     """
     services = embedded(
         path,
@@ -375,5 +358,6 @@ def open(  # the name users expect; nothing in this module opens files
         cold=cold,
         keys=Given(seal, key, vault),
         timeouts=timeouts_of(timeouts),
+        talk=talk_of(talk),
     )
     return Perdure(AsyncPerdure(services))

@@ -20,6 +20,7 @@ from perdure.sealing.given import path_text
 MAX_TEXT = 1000
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 """The times that stores compare, in microseconds since 1970."""
+_CAPS = ("max_cost", "max_tokens", "max_rounds")
 Time = datetime | int | None
 Progress = Callable[[int, int], None]
 
@@ -146,7 +147,9 @@ def fields_of(config: Config | dict[str, Any] | None) -> tuple[str, ...]:
     if config is None:
         return ()
     if isinstance(config, Config):
-        return tuple(name for name in Config.__struct_fields__ if name != "max_cost" or config.max_cost is not None)
+        return tuple(
+            name for name in Config.__struct_fields__ if name not in _CAPS or getattr(config, name) is not None
+        )
     if type(config) is not dict:
         raise Invalid(f"config is a Config or a dict of its fields, not {shown(config)}")
     admit_names(config.get("timeouts"))

@@ -9,8 +9,9 @@ import msgspec
 
 from perdure.compose import Services, StoreGiven, embedded
 from perdure.core.errors import AlreadyExists, Invalid
+from perdure.core.session import caps
 from perdure.core.session import commands as do
-from perdure.core.session.budget import Account, AccountMove, amount
+from perdure.core.session.budget import Account
 from perdure.core.session.declared import Declared
 from perdure.core.session.ids import SessionId, named
 from perdure.core.session.lifecycle import Moved
@@ -36,19 +37,21 @@ from perdure.edge.keeping import Keeping
 from perdure.edge.life import policy_of
 from perdure.edge.opening import Opening
 from perdure.edge.session import AsyncSession
+from perdure.edge.talking import talk_of
 from perdure.edge.timing import Timekeeping, timeouts_of
 from perdure.ports.ambient import Ambient
 from perdure.ports.store import Change, Query
 from perdure.sealing.given import Given, KeyGiven, VaultGiven
 
 if TYPE_CHECKING:
+    from perdure.compose.talking import Talk
     from perdure.core.session.waking import Question, WakePolicy
+    from perdure.edge.tools import Tools
     from perdure.ports.waking import MemoryLayers, RetrievalCache, Retriever, ToolRegistry
     from perdure.services.finding import Page
     from perdure.services.importing import ImportReport
     from perdure.services.lifecycle import Recovered
     from perdure.services.loading import SnapshotPolicy
-    from perdure.services.toolbox import Toolbox
     from perdure.services.verifying import StoreReport
 
 
@@ -94,7 +97,7 @@ class AsyncPerdure(Timekeeping, Keeping):
             raise Invalid("give a session an id or a name, not both: the name leads to its id")
         wanted = id_of(id) if id is not None else None if name is None else self._named(name)
         fresh = wanted or SessionId(self._services.sessions.fresh_id())
-        cap = fields.max_cost if fields is not None else None
+        capped = caps.admit(fields)
         called, known = naming(text_of(title, "title"), document_of(metadata, "metadata"), name, fresh)
         command = do.Create(
             owner=text_of(owner, "owner"),
@@ -103,13 +106,13 @@ class AsyncPerdure(Timekeeping, Keeping):
             metadata=known,
             config=fields,
             isolation=isolation,
-            account=fresh if cap is not None else None,
+            account=fresh if capped else None,
             exit_criteria=texts_of(exit_criteria, "exit criterion"),
             agent_id=agent_of(agent_id),
             activate=activate,
             **vars_of(vars, declared),
         )
-        moves = (AccountMove(account=fresh, cap=amount(cap), sets_cap=True),) if cap is not None else ()
+        moves = caps.opened(fresh, capped)
         # The account is named after the session, whose id is fresh with every call unless the caller chose it.
         asked = None if wanted is None else [wanted, fingerprint(msgspec.structs.replace(command, account=None))]
         try:
@@ -234,9 +237,13 @@ class AsyncPerdure(Timekeeping, Keeping):
         self._services.lifecycle.compensation(text_of(name, "a compensation"), call)
 
     @property
-    def tools(self) -> "Toolbox":
-        """The tools this process offers to sessions that wake: `db.tools.register("search", "1.4.0", search)`."""
-        return self._services.waking.toolbox
+    def tools(self) -> "Tools":
+        """The tools this process offers to models, `db.tools.register("add", add)`, and to sessions that wake, by their
+        versions: `db.tools.register("search", "1.4.0", search)`.
+        """
+        from perdure.edge.tools import Tools
+
+        return Tools(self._services)
 
     def retriever(self, source: str, function: "Callable[[Question], Any]") -> None:
         """Have a function, plain or async, retrieve evidence from a kind of source, or from all others (`*`)."""
@@ -280,7 +287,8 @@ class AsyncPerdure(Timekeeping, Keeping):
         return await self._services.store.position()
 
     async def close(self) -> None:
-        """Let go of the file; harmless when repeated."""
+        """Let go of the file; harmless when repeated. Turns that run here are interrupted, and can go on later."""
+        await self._services.silence()
         await self._services.sessions.loader.flush()
         await self._services.store.close()
 
@@ -298,6 +306,7 @@ def aopen(
     vault: VaultGiven = None,
     cold: str | os.PathLike[str] | None = None,
     timeouts: Timeouts | dict[str, Any] | None = None,
+    talk: "Talk | None" = None,
 ) -> Opening[AsyncPerdure]:
     """Open a store for async use: `async with aopen(path) as db`, or `db = await aopen(path)`. A new file is created;
     `:memory:` keeps everything in RAM.
@@ -305,7 +314,7 @@ def aopen(
     A new store is sealed unless `seal` is False: its master key is made at `key` (else `<path>.master`), its vault of
     salts at `vault` (else `<path>.keys`). An old one is opened as it was made, with the key and vault found there.
     Archived sessions lie in `cold`: a folder, or `s3://bucket/prefix`. Sessions without time-outs of their own have
-    `timeouts`.
+    `timeouts`. `talk` (`perdure.models.Talk`) says which models they talk to; the built-in one needs no key.
     """
 
     async def opened() -> AsyncPerdure:
@@ -320,6 +329,7 @@ def aopen(
                 cold=cold,
                 keys=Given(seal, key, vault),
                 timeouts=timeouts_of(timeouts),
+                talk=talk_of(talk),
             )
         )
 

@@ -10,7 +10,6 @@ from perdure.core.errors import Invalid, NotFound, VersionConflict
 from perdure.core.session import commands as do
 from perdure.core.session import diff as diffs
 from perdure.core.session import state as states
-from perdure.core.session.budget import Account
 from perdure.core.session.decide import drafts_of
 from perdure.core.session.declared import Declared
 from perdure.core.session.event import Draft, Event, Payload
@@ -27,6 +26,8 @@ from perdure.edge.blobs import Attaching
 from perdure.edge.conversing import Conversing
 from perdure.edge.files import DiskFiles, refused_own
 from perdure.edge.life import Living
+from perdure.edge.spending import Spending
+from perdure.edge.talking import Speaking
 from perdure.edge.timing import Timed
 from perdure.edge.turn import AsyncTurn
 from perdure.ports.store import Change, Row
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncSession(Attaching, Conversing, Living, Timed):
+class AsyncSession(Attaching, Conversing, Living, Speaking, Spending, Timed):
     """A handle on one session. It holds nothing but the id: everything is read from the store."""
 
     def __init__(self, services: Services, session: SessionId) -> None:
@@ -52,11 +53,6 @@ class AsyncSession(Attaching, Conversing, Living, Timed):
 
     def _other(self, session: SessionId) -> "AsyncSession":
         return AsyncSession(self._services, session)
-
-    async def _do(self, command: do.Command, *, expected: int | None = None, key: str | None = None) -> int:
-        """Have a command decided and made durable; the version it led to."""
-        seen = given.maybe_number(expected, "expected")
-        return (await self._services.sessions.handle(self.id, command, expected=seen, key=key)).version
 
     # ── reading ──
 
@@ -73,10 +69,6 @@ class AsyncSession(Attaching, Conversing, Living, Timed):
         if at is None:
             return states.copy(await self._state())
         return await self._services.sessions.loader.state_at(self.id, given.number_of(at, "a version"))
-
-    async def _state(self) -> State:
-        """The state as the loader keeps it, for looking at only; callers get a copy, which is theirs to change."""
-        return (await self._services.sessions.loader.load(self.id)).state
 
     async def events(self, after: int = 0, upto: int | None = None) -> list[Event]:
         """The log after a version, every byte checked against the chain."""
@@ -143,8 +135,9 @@ class AsyncSession(Attaching, Conversing, Living, Timed):
     ) -> int:
         """Change title, tags, metadata or configuration; what is not given stays.
 
-        Of the configuration a dict changes the fields it names and a `Config` changes all, but a cap is removed only
-        by `{"max_cost": None}`. The first cap gives the session an account, shared with branches made from then on.
+        Of the configuration a dict changes the fields it names and a `Config` changes all, but a cap (of cost, tokens
+        or rounds) is removed only by name, as in `{"max_cost": None}`. The first cap gives the session an account,
+        shared with branches made from then on.
         """
         command = do.Configure(
             title=given.maybe_text(title, "title"),
@@ -190,24 +183,6 @@ class AsyncSession(Attaching, Conversing, Living, Timed):
         """Replace what the scratchpad says."""
         pad = given.maybe_text(agent, "agent")
         return await self._do(do.WriteScratchpad(content=content, agent=pad), expected=expected)
-
-    # ── money ──
-
-    async def reserve(self, name: str, micros: int, purpose: str = "", *, key: str | None = None) -> int:
-        """Set money aside; `BudgetExhausted` when the account has not that much left."""
-        command = do.Reserve(reservation=given.text_of(name, "a reservation"), amount=micros, purpose=purpose)
-        return await self._do(command, key=key)
-
-    async def settle(self, name: str, cost: int, *, estimated: bool = False, key: str | None = None) -> int:
-        """Say what it really cost; the rest of the reservation returns."""
-        command = do.Settle(reservation=given.text_of(name, "a reservation"), cost=cost, estimated=estimated)
-        return await self._do(command, key=key)
-
-    async def account(self) -> Account:
-        """The account the session draws on; without one there is no limit."""
-        from perdure.services.accounts import account_of
-
-        return await account_of(self._services.store, self._services.sessions.loader, await self._state())
 
     # ── going on ──
 

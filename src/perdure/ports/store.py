@@ -94,6 +94,17 @@ class Snapshot(msgspec.Struct, frozen=True):
     sha: bytes
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a running turn's stream: the node that runs it, until when it is believed to, and pieces in
+    order, each with the offset where it begins.
+    """
+
+    turn: int
+    node: str
+    until: int
+    pieces: tuple[tuple[int, bytes], ...]
+
+
 class KeyUse(msgspec.Struct, frozen=True, kw_only=True):
     """An idempotency key and what it stands for. `session` is None for creating."""
 
@@ -349,6 +360,21 @@ class Store(Protocol):
 
     async def wrapping(self, session: SessionId) -> Wrapping:
         """How content of a session is kept outside the store; `NotFound` when the session is gone."""
+        ...
+
+    async def keep(self, session: SessionId, turn: int, *, node: str, until: int, offset: int, data: bytes) -> None:
+        """Keep a piece of a running turn's stream beside the log, until it is let go or the session goes; the node runs
+        the turn until then. Empty data says only that. Pieces do not overlap; one at the same offset is replaced.
+        Quietly nothing when the session is gone.
+        """
+        ...
+
+    async def kept(self, session: SessionId, turn: int, after: int = 0) -> Kept | None:
+        """What is kept of a turn's stream: the pieces that end after an offset. None when nobody has kept any of it."""
+        ...
+
+    async def let_go(self, session: SessionId, turn: int) -> None:
+        """Forget what is kept of this turn and of those before it; harmless when there is nothing."""
         ...
 
     async def position(self) -> int:

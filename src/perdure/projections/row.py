@@ -5,7 +5,7 @@ default time-outs.
 """
 
 from perdure.core.session.ids import SessionId
-from perdure.core.session.origin import Timeouts
+from perdure.core.session.origin import CHILD, Timeouts
 from perdure.core.session.state import State
 from perdure.core.session.timeouts import OFF, due_at
 from perdure.core.session.values import same
@@ -16,6 +16,9 @@ def row_of(state: State, *, digest: bytes, at: int, defaults: Timeouts = OFF) ->
     """The row of a session that reached this state, with this digest, by an append at this time."""
     origin, turns = state.origin, state.turns
     lineage = origin.lineage
+    parent, kind = (origin.spawner, None if origin.spawner is None else CHILD)
+    if lineage is not None:
+        parent, kind = lineage.parent, lineage.kind.value
     return Row(
         session=SessionId(state.session),
         tenant=state.tenant,
@@ -30,8 +33,8 @@ def row_of(state: State, *, digest: bytes, at: int, defaults: Timeouts = OFF) ->
         schema_version=state.schema,
         turns=turns.count,
         open_turn=None if turns.open is None else turns.open.number,
-        parent=None if lineage is None else SessionId(lineage.parent),
-        branch_kind=None if lineage is None else lineage.kind.value,
+        parent=None if parent is None else SessionId(parent),
+        branch_kind=kind,
         branched_at=None if lineage is None else lineage.version,
         account=origin.account,
         tags=origin.tags,

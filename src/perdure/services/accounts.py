@@ -1,22 +1,23 @@
 """Whose money it is: what an append does to the account that its session draws on.
 
-Invariant: money is reserved only from an account that has the cap its owner is configured with, and that knows what
-the owner has spent. An owner that was imported, or got its cap late, has its account made right on the way.
+Invariant: money, tokens and rounds are reserved only from an account that has the caps its owner is configured with,
+and that knows what the owner has used. An owner that was imported, or got a cap late, has its account made right on
+the way.
 """
 
 from functools import reduce
 
 from perdure.core.errors import Invalid, NotFound
-from perdure.core.session import budget
-from perdure.core.session.budget import Account, AccountMove
+from perdure.core.session import budget, caps, costs
+from perdure.core.session.budget import COST, LIMITS, Account, AccountMove
+from perdure.core.session.caps import Moves
+from perdure.core.session.costs import Costs
 from perdure.core.session.ids import SessionId
 from perdure.core.session.origin import Configured
 from perdure.core.session.state import State
 from perdure.core.session.write import Written
 from perdure.ports.store import Store
 from perdure.services.loading import Loader
-
-Moves = tuple[AccountMove, ...]
 
 
 async def moves_of(store: Store, loader: Loader, before: State, written: Written) -> Moves:
@@ -28,31 +29,61 @@ async def moves_of(store: Store, loader: Loader, before: State, written: Written
     found = budget.moves(account, tuple(event.data for event in written.events))
     configured = any(isinstance(event.data, Configured) for event in written.events)
     if configured and account == after.session and _terms(before) != _terms(after):
-        carried = () if before.origin.account is not None else _carried(account, await store.account(account), before)
-        return (*carried, AccountMove(account=account, cap=after.config.max_cost, sets_cap=True), *found)
-    if any(move.reserve for move in found):
-        return (*await _opening(loader, account, await store.account(account), before), *found)
+        return (*await _capped(store, account, before, after), *found)
+    if any(move.reserve or move.spend < 0 for move in found):
+        return (*await _opening(store, loader, account, before), *found)
     return found
 
 
-async def account_of(store: Store, loader: Loader, state: State) -> Account:
-    """The account a session draws on, as its next reservation will find it; without one there is no limit."""
+async def account_of(store: Store, loader: Loader, state: State, limit: str = COST) -> Account:
+    """A part of the account a session draws on, as its next reservation will find it; without one there is no limit."""
     account = state.origin.account
     if account is None:
         return Account()
-    known = await store.account(account)
-    return reduce(budget.apply, await _opening(loader, account, known, state), known or Account())
+    known = await store.account(budget.part_of(account, limit))
+    opening = caps.of_account(account, await _opening(store, loader, account, state), limit)
+    return reduce(budget.apply, opening, known or Account())
 
 
-async def _opening(loader: Loader, account: str, known: Account | None, state: State) -> Moves:
-    """What an account without a cap lacks, if its owner is configured with one."""
-    if known is not None and known.cap is not None:
-        return ()
-    owner = state if account == state.session else await _owner(loader, account)
-    if owner is None or owner.origin.account != account or owner.config.max_cost is None:
-        return ()
-    cap = AccountMove(account=account, cap=owner.config.max_cost, sets_cap=True)
-    return (*_carried(account, known, owner), cap)
+async def costs_of(store: Store, loader: Loader, state: State) -> Costs:
+    """What a session has cost so far, and the caps that it shares."""
+    found = {limit: await account_of(store, loader, state, limit) for limit in LIMITS}
+    return costs.costs(state.budget, {limit: part for limit, part in found.items() if part.cap is not None})
+
+
+async def _capped(store: Store, account: str, before: State, after: State) -> Moves:
+    """What a change of configuration does to the account of the session's own."""
+    found, old, new = list[AccountMove](), caps.caps_of(before.config), caps.caps_of(after.config)
+    for limit in LIMITS:
+        if before.origin.account is not None and limit not in old and limit not in new:
+            continue
+        known = await store.account(budget.part_of(account, limit))
+        found += caps.carried(account, limit, known, before.budget)
+        if old.get(limit) != new.get(limit) or (limit in new and (known is None or known.cap is None)):
+            part = budget.part_of(account, limit)
+            found.append(AccountMove(account=part, cap=new.get(limit), sets_cap=True))
+    return tuple(found)
+
+
+async def _opening(store: Store, loader: Loader, account: str, state: State) -> Moves:
+    """What the account lacks of the caps that its owner is configured with."""
+    if account == state.session:
+        return await _lacking(store, account, state)
+    for limit in LIMITS:
+        known = await store.account(budget.part_of(account, limit))
+        if known is not None and known.cap is not None:
+            return ()  # caps are set together
+    owner = await _owner(loader, account)
+    return () if owner is None or owner.origin.account != account else await _lacking(store, account, owner)
+
+
+async def _lacking(store: Store, account: str, owner: State) -> Moves:
+    found = list[AccountMove]()
+    for limit, cap in caps.caps_of(owner.config).items():
+        known = await store.account(budget.part_of(account, limit))
+        if known is None or known.cap is None:
+            found += [*caps.carried(account, limit, known, owner.budget), *caps.opened(account, {limit: cap})]
+    return tuple(found)
 
 
 async def _owner(loader: Loader, account: str) -> State | None:
@@ -63,15 +94,5 @@ async def _owner(loader: Loader, account: str) -> State | None:
         return None
 
 
-def _carried(account: str, known: Account | None, owner: State) -> Moves:
-    """What the owner has spent and set aside and the account does not know of."""
-    known = known or Account()
-    spent = max(0, owner.budget.spent - known.spent)
-    held = max(0, sum(owner.budget.open.values()) - known.reserved)
-    if known.cap is not None or not (spent or held):
-        return ()
-    return (AccountMove(account=account, reserve=held, spend=spent),)
-
-
-def _terms(state: State) -> tuple[str | None, int | None]:
-    return state.origin.account, state.config.max_cost
+def _terms(state: State) -> tuple[str | None, dict[str, int]]:
+    return state.origin.account, caps.caps_of(state.config)

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import BranchRefused, Invalid, NotFound, VersionConflict
-from perdure.core.session import budget
+from perdure.core.errors import Invalid, NotFound, VersionConflict
+from perdure.core.session import caps
 from perdure.core.session import commands as do
 from perdure.core.session.event import Draft
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Phase
-from perdure.core.session.origin import SINGLE_LEVEL, BranchKind, Config, Lineage
+from perdure.core.session.origin import CHILD, BranchKind, Config, Lineage, must_branch
 from perdure.core.session.state import State
 from perdure.core.session.turns import Message, Turns, TurnStarted
 from perdure.core.session.values import check
@@ -118,7 +118,7 @@ class Branches:
     async def list(self, session: SessionId) -> tuple[Row, ...]:
         """The branches made from this session, newest first."""
         query = Query(tenant=self._sessions.identity.tenant, parent=session, limit=10_000)
-        return await self._store.find(query)
+        return tuple(row for row in await self._store.find(query) if row.branch_kind != CHILD)
 
     async def _prefix(self, head: Head, version: int, digest: bytes, turn: int | None) -> Prefix:
         segments: list[Segment] = []
@@ -167,15 +167,12 @@ def _asked(session: SessionId | None, at: int | None, request: BranchRequest) ->
     return ["branch", *place, request.kind, request.name, request.title, request.config, *called]
 
 
-def _account(parent: Row, config: Config | None, fresh: SessionId) -> tuple[str | None, tuple[budget.AccountMove, ...]]:
+def _account(parent: Row, config: Config | None, fresh: SessionId) -> tuple[str | None, caps.Moves]:
     """The account a branch draws on, its parent's if there is one. An overriding cap must fit what that has left."""
-    cap = config.max_cost if config is not None else None
-    if cap is None:
-        return parent.account, ()
+    capped = caps.admit(config)
     if parent.account is None:
-        return fresh, (budget.AccountMove(account=fresh, cap=budget.amount(cap), sets_cap=True),)
-    fits = budget.AccountMove(account=parent.account, reserve=budget.amount(cap))
-    return parent.account, (fits, budget.AccountMove(account=parent.account, release=cap))
+        return (fresh if capped else None), caps.opened(fresh, capped)
+    return parent.account, caps.fitting(parent.account, capped)
 
 
 def _timed(parent: Row, version: int, overrides: tuple[str, ...]) -> bool:
@@ -195,12 +192,7 @@ def branch_kind(name: str) -> BranchKind:
 
 def _admit(head: Head, version: int) -> None:
     row = head.row
-    if row.branch_kind is not None and BranchKind(row.branch_kind) in SINGLE_LEVEL:
-        raise BranchRefused(
-            f"session {row.session} is a {row.branch_kind} branch, which cannot branch again; branch {row.parent}",
-            session=row.session,
-            parent=row.parent,
-        )
+    must_branch(row.session, row.parent, row.branch_kind)
     if not head.anchor_version < version <= row.version:
         raise NotFound(
             f"session {row.session} has no version {version} to branch at; it has "

@@ -237,9 +237,9 @@ def _scrub(state: State) -> str | None:
 
 
 def _others(state: State) -> Iterator[SessionId]:
-    """The sessions linked to this one, its children that have not ended, and the one it branched from."""
+    """The sessions linked to this one, its children that have not ended, and the one it comes from."""
     lineage = state.origin.lineage
-    parent = () if lineage is None else (lineage.parent,)
+    parent = (state.origin.spawner or "",) if lineage is None else (lineage.parent,)
     for name in dict.fromkeys((*state.links.others, *state.children.open, *parent)):
         if name and name != state.session:
             yield SessionId(name)

@@ -1,6 +1,7 @@
 """Taking away: erasing a session, redacting content, pruning a prefix. Whoever shares the log gets a copy first."""
 
 from collections.abc import AsyncIterator, Iterable
+from functools import reduce
 
 import msgspec
 
@@ -14,9 +15,9 @@ from perdure.core.errors import (
     Shredded,
     VersionConflict,
 )
+from perdure.core.session import budget, caps, redaction
 from perdure.core.session import commands as do
 from perdure.core.session import record as records
-from perdure.core.session import redaction
 from perdure.core.session.budget import AccountMove
 from perdure.core.session.ids import SessionId
 from perdure.core.session.record import Record
@@ -25,6 +26,7 @@ from perdure.services.checkpoints import Checkpoints, expired
 from perdure.services.loading import Loaded, snapshot_of
 from perdure.services.log import PAGE, Stretch, check, stretches
 from perdure.services.sessions import Extra, Outcome, Sessions
+from perdure.services.slices import closing_of
 
 SHOWN = 5
 ROUNDS = 100
@@ -67,15 +69,21 @@ class Erasure:
         raise BranchRefused(f"session {session} keeps being branched; stop that and try again", session=session)
 
     async def _returned(self, session: SessionId) -> tuple[AccountMove, ...]:
-        """What the session had reserved goes back to the account it shares."""
+        """What the session had reserved goes back to the account it shares, but for what children took of it."""
         try:
             state = (await self._sessions.loader.load(session)).state
         except (BundleMissing, KeyMissing):  # lost, and with it what was reserved: it can still be erased
             return ()
-        held = sum(state.budget.open.values())
-        if state.origin.account is None or not held:
+        if state.origin.account is None:
             return ()
-        return (AccountMove(account=state.origin.account, release=held),)
+        moves, part = list[AccountMove](), state.budget
+        for name in state.budget.open:
+            if (closing := await closing_of(self._store, session, name)) is not None:  # a child's slice: what it took
+                command = closing.settle
+                settled = budget.settle(part, name, command.cost, tokens=command.tokens, rounds=command.rounds)
+                moves += [*closing.moves, *budget.moves(state.origin.account, settled)]
+                part = reduce(budget.follow, settled, part)
+        return (*moves, *caps.returned(state.origin.account, part))
 
     async def _hand_over(self, session: SessionId) -> int:
         """Direct branches copy the rows they need; branches of those read the copies."""

@@ -4,6 +4,7 @@ A snapshot is a cache: one that does not match its checksum is passed over, and 
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from typing import Final
@@ -55,6 +56,8 @@ class Loader:
         self._ambient = ambient
         self._policy = policy
         self._cache: OrderedDict[SessionId, Loaded] = OrderedDict()
+        self.forgetting: list[Callable[[SessionId | None], object]] = []
+        """Who else keeps something of sessions, and forgets it with this."""
 
     def recent(self, session: SessionId) -> Loaded | None:
         """The session as last seen, without asking the store; compare-and-set tells when that is stale."""
@@ -198,6 +201,8 @@ class Loader:
             self._cache.clear()
         else:
             self._cache.pop(session, None)
+        for forget in self.forgetting:
+            forget(session)
 
 
 def stale(loaded: Loaded, expected: int | bytes | None) -> bool:

@@ -10,6 +10,7 @@ from perdure.ports.store import (
     Change,
     Commit,
     Head,
+    Kept,
     KeyUse,
     Query,
     Remembered,
@@ -132,6 +133,17 @@ class PassingStore:
 
     def wrapping(self, session: SessionId) -> Coroutine[Any, Any, Wrapping]:
         return self.inner.wrapping(session)
+
+    def keep(
+        self, session: SessionId, turn: int, *, node: str, until: int, offset: int, data: bytes
+    ) -> Coroutine[Any, Any, None]:
+        return self.inner.keep(session, turn, node=node, until=until, offset=offset, data=data)
+
+    def kept(self, session: SessionId, turn: int, after: int = 0) -> Coroutine[Any, Any, Kept | None]:
+        return self.inner.kept(session, turn, after)
+
+    def let_go(self, session: SessionId, turn: int) -> Coroutine[Any, Any, None]:
+        return self.inner.let_go(session, turn)
 
     def position(self) -> Coroutine[Any, Any, int]:
         return self.inner.position()

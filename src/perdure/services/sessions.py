@@ -15,13 +15,14 @@ from perdure.core.session import budget
 from perdure.core.session import commands as do
 from perdure.core.session import state as states
 from perdure.core.session.chain import BLIND_BYTES, genesis
-from perdure.core.session.decide import Decided, Facts, Wish, decide, with_automatic_checkpoints
+from perdure.core.session.decide import Facts, decide
 from perdure.core.session.event import Draft, Event
 from perdure.core.session.ids import RANDOM_BYTES, SessionId, raw, text
 from perdure.core.session.origin import Timeouts
 from perdure.core.session.record import Record
 from perdure.core.session.state import State
 from perdure.core.session.timeouts import OFF, SECOND
+from perdure.core.session.wishes import Decided, Wish, with_automatic_checkpoints
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, write
 from perdure.core.tiers import DEFAULT_COSTS, asked_anew, choose
 from perdure.forking import Forking, on_fork

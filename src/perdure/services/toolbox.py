@@ -78,6 +78,10 @@ class Toolbox:
         fitting = [entry.tool for entry in self._all() if spec.name in entry.substitutes_for]
         return best([(tool.version, tool) for tool in fitting if tool.name == fitting[0].name], ANY)
 
+    def names(self) -> tuple[str, ...]:
+        """Every tool that is offered, each once."""
+        return tuple(dict.fromkeys(entry.tool.name for entry in self._all()))
+
     def versions(self, name: str) -> tuple[str, ...]:
         """Every version of a tool that is offered."""
         return tuple(entry.tool.version for entry in self._all() if entry.tool.name == name)

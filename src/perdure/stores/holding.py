@@ -12,6 +12,7 @@ from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
 from perdure.ports.store import Row, Snapshot, Stored
 from perdure.stores.packing import Packing, labels_from
+from perdure.stores.streams import pack, unpack
 
 
 class Held(Struct, frozen=True):
@@ -71,6 +72,14 @@ class Holding:
         if self._packing.clear:
             return replace(held, metadata=clone(held.metadata))
         return self._packing.checkpoint(self.place, held, "{}")
+
+    def hold_piece(self, turn: int, offset: int, data: bytes) -> bytes:
+        """A piece of a turn's stream, to be kept."""
+        return data if self._packing.clear else pack(self._packing, self.place, turn, offset, data)
+
+    def piece(self, turn: int, offset: int, held: bytes) -> bytes:
+        """A piece that was kept."""
+        return held if self._packing.clear else unpack(self._packing, self.place, turn, offset, held)
 
     def hold_row(self, row: Row) -> HeldRow:
         """A row, to be kept."""

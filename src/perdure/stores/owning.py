@@ -58,6 +58,17 @@ class Owners:
         for session in sessions:
             self._places.pop(session, None)
 
+    async def keep(self, session: SessionId, look: Look, work: Callable[[Place], Awaitable[bool]]) -> None:
+        """Have something kept for a session where its content is thought to lie, and if that is not so any more, where
+        it does; nothing when it is gone. In the clear nothing is bound to whose it is.
+        """
+        tried = Place("", raw(session)) if self._packing.clear else self._places.get(session)
+        if tried is not None and await work(tried):
+            return
+        place = await look(session)
+        if place is not None and place != tried:
+            await work(self._remember(session, place))
+
     async def wrapping(self, session: SessionId, look: Look) -> Wrapping:
         """How content of a session is kept outside; `NotFound` when it is gone."""
         place = await look(session)

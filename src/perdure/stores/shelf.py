@@ -15,6 +15,8 @@ from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Commit, Head, Row, Run, Snapshot, Stored
 from perdure.stores.holding import Held, HeldRow, Holding
 from perdure.stores.refusals import refuse_beyond, stale
+from perdure.stores.streams import redacted_turns
+from perdure.stores.volatile_streams import Streams
 
 
 class Shelf:
@@ -30,6 +32,7 @@ class Shelf:
         self._snapshots: dict[int, Snapshot] = {}
         self._checkpoints: dict[str, Checkpoint] = {}
         self._cold_uses: frozenset[Use] = frozenset()
+        self.streams = Streams(holding)
 
     def admit(self, commit: Commit) -> None:
         """Refuse a commit that does not follow on what is here."""
@@ -52,6 +55,7 @@ class Shelf:
         for record in commit.rewrites:
             index = self._index(record.first)
             self.records[index] = hold(Stored(record, self.records[index].digest))
+        self.streams.blank(redacted_turns(commit.rewrites))
         self.records.append(hold(Stored(commit.record, row.digest)))
         self._put_checkpoints(commit.checkpoints)
         for dropped in commit.dropped_checkpoints:
@@ -147,6 +151,11 @@ class Shelf:
         found = self._checkpoints.get(name)
         return None if found is None else self._holding.checkpoint(found)
 
+    def is_due(self, tenant: str | None, now: int) -> bool:
+        """Whether something is due, for this tenant or any."""
+        row = self.head.row
+        return row.due_at is not None and row.due_at <= now and tenant in (None, row.tenant)
+
     def arm(self, due_at: int | None) -> None:
         """Say anew when something is due."""
         self.head = replace(self.head, row=replace(self.head.row, due_at=due_at))
@@ -163,6 +172,7 @@ class Shelf:
         """Forget everything but the head; the log lies elsewhere."""
         self._cold_uses = self.uses()
         self.records, self._snapshots, self._checkpoints = [], {}, {}
+        self.streams = Streams(self._holding)
         self.head = replace(self.head, row=replace(self.head.row, cold=cold))
 
     def thaw(self, records: Iterable[Stored], checkpoints: Iterable[Checkpoint], snapshot: Snapshot | None) -> None:

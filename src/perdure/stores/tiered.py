@@ -23,6 +23,7 @@ from perdure.ports.store import (
     Change,
     Commit,
     Head,
+    Kept,
     KeyUse,
     Query,
     Remembered,
@@ -265,6 +266,15 @@ class TieredStore:
 
     async def wrapping(self, session: SessionId) -> Wrapping:
         return await (await self._at(session)).wrapping(session)
+
+    async def keep(self, session: SessionId, turn: int, *, node: str, until: int, offset: int, data: bytes) -> None:
+        await (await self._at(session)).keep(session, turn, node=node, until=until, offset=offset, data=data)
+
+    async def kept(self, session: SessionId, turn: int, after: int = 0) -> Kept | None:
+        return await (await self._at(session)).kept(session, turn, after)
+
+    async def let_go(self, session: SessionId, turn: int) -> None:
+        await (await self._at(session)).let_go(session, turn)
 
     # ── all sessions ──
 

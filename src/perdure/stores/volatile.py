@@ -21,6 +21,7 @@ from perdure.ports.store import (
     Change,
     Commit,
     Head,
+    Kept,
     KeyTaken,
     KeyUse,
     Query,
@@ -40,8 +41,7 @@ from perdure.stores.packing import Packing, PlaceWrapping
 from perdure.stores.refusals import closed, moved_on, not_erased, not_pruned, refuse_doubles, taken, unknown
 from perdure.stores.shelf import Shelf, head_of
 from perdure.stores.volatile_blobs import VolatileBlobs
-
-Scope = tuple[str, SessionId | None, str]
+from perdure.stores.volatile_keys import Keys
 
 
 class VolatileStore:
@@ -59,7 +59,7 @@ class VolatileStore:
         self._lock = Lock()
         self._closed = False
         self._shelves: dict[SessionId, Shelf] = {}
-        self._keys: dict[Scope, Remembered] = {}
+        self._keys = Keys(self._packing)
         self._accounts: dict[str, Account] = {}
         self._feed = Feed()
         self._blobs = VolatileBlobs(self._open, self._shelves, self._packing)
@@ -100,7 +100,7 @@ class VolatileStore:
         """Refuse what does not fit; a repeated key is answered before anything else is asked."""
         refuse_doubles(commits)
         for commit in commits:
-            if commit.key is not None and (remembered := self._remembered(commit.key)):
+            if commit.key is not None and (remembered := self._keys.remembered(commit.key)):
                 raise KeyTaken(remembered)
         self._blobs.refuse_missing(commits)
         arriving = {commit.row.session for commit in commits if commit.creates}
@@ -140,10 +140,7 @@ class VolatileStore:
         if commit.snapshot is not None:
             self._shelves[name].save(commit.snapshot)
         if commit.key is not None:
-            fingerprint = self._packing.fingerprint(commit.key.fingerprint)
-            self._keys[self._scope(commit.key)] = Remembered(
-                fingerprint=fingerprint, session=name, first=record.first, last=record.last
-            )
+            self._keys.remember(commit.key, name, record)
         kinds = tuple(entry.kind for entry in record.entries)
         self._feed.tell(name, record.at, first=record.first, last=record.last, kinds=kinds)
 
@@ -253,7 +250,7 @@ class VolatileStore:
             self._packing.seal.destroy(doomed)
             for move in accounts:
                 self._accounts[move.account] = budget.apply(self._accounts.get(move.account) or Account(), move)
-            self._keys = {scope: use for scope, use in self._keys.items() if session not in (scope[1], use.session)}
+            self._keys.forget(session)
             self._feed.forget(session)
             self._feed.tell(session, at, first=0, last=shelf.head.row.version, erased=True)
             news = self._feed.turn_page()
@@ -287,6 +284,21 @@ class VolatileStore:
         with self._open():
             return PlaceWrapping(self._packing.seal, self._shelf(session).place)
 
+    async def keep(self, session: SessionId, turn: int, *, node: str, until: int, offset: int, data: bytes) -> None:
+        with self._open():
+            if session in self._shelves:
+                self._shelves[session].streams.keep(turn, node, until, offset, data)
+
+    async def kept(self, session: SessionId, turn: int, after: int = 0) -> Kept | None:
+        with self._open():
+            shelf = self._shelves.get(session)
+            return None if shelf is None else shelf.streams.kept(turn, after)
+
+    async def let_go(self, session: SessionId, turn: int) -> None:
+        with self._open():
+            if session in self._shelves:
+                self._shelves[session].streams.let_go(turn)
+
     # ── all sessions ─────────────────────────────────────────────────────────────────────────────
 
     async def find(self, query: Query) -> tuple[Row, ...]:
@@ -314,13 +326,7 @@ class VolatileStore:
 
     async def claim(self, tenant: str | None, now: int, until: int, limit: int) -> tuple[Row, ...]:
         with self._open():
-            due = [
-                shelf
-                for shelf in self._shelves.values()
-                if shelf.head.row.due_at is not None
-                and shelf.head.row.due_at <= now
-                and tenant in (None, shelf.head.row.tenant)
-            ]
+            due = [shelf for shelf in self._shelves.values() if shelf.is_due(tenant, now)]
             due.sort(key=lambda shelf: (shelf.head.row.due_at, shelf.head.row.session))
             for shelf in due[:limit]:
                 shelf.arm(until)
@@ -348,16 +354,7 @@ class VolatileStore:
 
     async def remembered(self, use: KeyUse) -> Remembered | None:
         with self._open():
-            return self._remembered(use)
-
-    def _remembered(self, use: KeyUse) -> Remembered | None:
-        found = self._keys.get(self._scope(use))
-        if found is not None and found.fingerprint == self._packing.fingerprint(use.fingerprint):
-            return replace(found, fingerprint=use.fingerprint)
-        return found
-
-    def _scope(self, use: KeyUse) -> Scope:
-        return (use.principal, use.session, self._packing.key(use.principal, use.key))
+            return self._keys.remembered(use)
 
     async def account(self, account: str) -> Account | None:
         with self._open():

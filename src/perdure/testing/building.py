@@ -86,9 +86,9 @@ class Builder:
         made = self._write(name, tenant or self._tenant, state.BLANK, start, drafts)
         return _finished(made, creates=True, **rest)
 
-    def append(self, made: Made, *items: Payload | Mark, **more: Any) -> Made:
+    def append(self, made: Made, *items: Payload | Draft | Mark, **more: Any) -> Made:
         """The next commit of a session; one message when no payloads are given. `more` are fields of the commit."""
-        drafts = [item if isinstance(item, Mark) else draft(item) for item in items or (said("more"),)]
+        drafts = [item if isinstance(item, Mark | Draft) else draft(item) for item in items or (said("more"),)]
         following = self._write(made.session, made.state.tenant, made.state, made.digest, drafts, made.segments)
         return _finished(following, **more)
 

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from perdure.core.session import budget, chain, ids
+from perdure.core.session import budget, caps, chain, ids
 from perdure.core.session import commands as do
 from perdure.core.session import state as states
 from perdure.core.session.budget import Account, AccountMove
-from perdure.core.session.decide import Decided, Facts, Wish, decide, with_automatic_checkpoints
+from perdure.core.session.decide import Facts, decide
 from perdure.core.session.event import Entry, Event, Payload, Shared
 from perdure.core.session.ids import Digest, SessionId, Version
 from perdure.core.session.kinds import payload_of
 from perdure.core.session.record import Record
+from perdure.core.session.wishes import Decided, Wish, with_automatic_checkpoints
 from perdure.core.session.write import Base, Checkpoint, Mark, Stamp, Written, restore, write
 
 SESSION = SessionId("01940c2e-7d1e-7abc-8def-0123456789ab")
@@ -47,15 +48,17 @@ class Logbook:
         self.records: list[tuple[Record, bytes]] = []
         self.steps: list[states.State] = [states.BLANK]
         self.checkpoints: list[Checkpoint] = []
-        self.account = Account()
+        self.accounts: dict[str, Account] = {}
+
+    @property
+    def account(self) -> Account:
+        """The account's money; `accounts` has its other parts."""
+        return self.accounts.get("purse", Account())
 
     def begin(self, **fields: Any) -> "Logbook":
         """Create the session, active unless asked otherwise; a cap in the configuration opens the account."""
         command = do.Create(**{"activate": True, "account": "purse"} | fields)
-        if command.config is not None and command.config.max_cost is not None:
-            self.account = budget.apply(
-                self.account, AccountMove(account="purse", cap=command.config.max_cost, sets_cap=True)
-            )
+        self._move(caps.opened("purse", caps.caps_of(command.config)))
         self.do(command)
         return self
 
@@ -71,12 +74,16 @@ class Logbook:
         seed = len(self.records).to_bytes(4, "big")
         drafts = [self._mark(item) if isinstance(item, Wish) else item for item in decided]
         written = write(self.state, self.digest, drafts, stamp(self.at, seed, len(drafts)))
-        account = self.account
-        for move in budget.moves("purse", tuple(event.data for event in written.events)):
-            account = budget.apply(account, move)
-        self.account = account
+        self._move(budget.moves("purse", tuple(event.data for event in written.events)))
         self._keep(written)
         return written.events
+
+    def _move(self, moves: tuple[AccountMove, ...]) -> None:
+        """All of them, or none."""
+        moved = dict(self.accounts)
+        for move in moves:
+            moved[move.account] = budget.apply(moved.get(move.account, Account()), move)
+        self.accounts = moved
 
     def _mark(self, wish: Wish) -> Mark:
         seq = self.state.checkpoints.seq

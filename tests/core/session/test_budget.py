@@ -6,21 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.core.errors import BudgetExhausted, Invalid, NotFound
+from perdure.core.errors import BudgetExhausted, Invalid, LimitReached, NotFound
 from perdure.core.session.budget import (
+    COST,
+    LIMITS,
     MAX_AMOUNT,
     Account,
     AccountMove,
     Budget,
+    Corrected,
     Overrun,
     Reserved,
     Settled,
     amount,
     apply,
+    correct,
     evolve,
+    limit_of,
     moves,
+    must_fit,
+    part_of,
     reserve,
     settle,
+    use_of,
 )
 from perdure.core.session.turns import Message
 from tests.core.session.logbook import event_of
@@ -177,6 +185,86 @@ def test_a_name_is_free_again_once_settled() -> None:
     part = fold(Budget(), Reserved(reservation="a", amount=5), Settled(reservation="a", amount=5, cost=2))
     assert part == Budget(spent=2)
     assert reserve(part, "a", 1).amount == 1
+
+
+# ── tokens and rounds ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_part_of_an_account_has_an_id_that_tells_what_it_limits() -> None:
+    parts = {limit: part_of("purse", limit) for limit in LIMITS}
+    assert parts == {"cost": "purse", "tokens": "purse#tokens", "rounds": "purse#rounds"}
+    assert {limit_of(part): part for part in parts.values()} == parts
+    assert limit_of("purse#other") == limit_of("tokens") == COST
+
+
+def test_only_the_parts_that_are_spoken_of_are_moved() -> None:
+    assert moves("purse", (Reserved(amount=5),)) == (AccountMove(account="purse", reserve=5),)
+    assert moves("purse", (Reserved(tokens=7, rounds=1),)) == (
+        AccountMove(account="purse#tokens", reserve=7),
+        AccountMove(account="purse#rounds", reserve=1),
+    )
+    assert moves("purse", (Settled(cost=3, held_tokens=7, tokens=4, held_rounds=1),)) == (
+        AccountMove(account="purse", spend=3),
+        AccountMove(account="purse#tokens", release=7, spend=4),
+        AccountMove(account="purse#rounds", release=1),
+    )
+    assert moves("purse", (Reserved(), Settled())) == ()
+
+
+def test_a_correction_gives_back_or_takes() -> None:
+    assert moves("purse", (Corrected(before=9, cost=4),)) == (AccountMove(account="purse", spend=-5),)
+    assert moves("purse", (Corrected(before=4, cost=9),)) == (AccountMove(account="purse", spend=5),)
+
+
+@pytest.mark.parametrize("limit", ["tokens", "rounds"])
+def test_tokens_and_rounds_that_do_not_fit_say_what_to_raise(limit: str) -> None:
+    account = Account(cap=100, spent=40, reserved=20)
+    with pytest.raises(LimitReached, match=f"40 {limit} left, 41 were asked for; raise max_{limit}") as refusal:
+        apply(account, AccountMove(account=f"purse#{limit}", reserve=41))
+    found = refusal.value
+    assert (found.limit, found.account, found.left, found.asked) == (limit, "purse", 40, 41)
+    assert apply(account, AccountMove(account=f"purse#{limit}", reserve=40)).left == 0
+
+
+def test_a_reservation_holds_tokens_and_rounds_until_it_is_settled() -> None:
+    part = fold(Budget(), reserve(Budget(), "a", 5, tokens=70, rounds=1))
+    assert use_of(part, "tokens") == (0, 70)
+    assert use_of(part, "rounds") == (0, 1)
+    (settled,) = settle(part, "a", 5, tokens=30, rounds=1)
+    assert settled == Settled(reservation="a", amount=5, cost=5, held_tokens=70, tokens=30, held_rounds=1, rounds=1)
+    after = fold(part, settled)
+    assert after == Budget(spent=5, settled_tokens=30, settled_rounds=1)
+
+
+def test_a_cap_of_the_sessions_own_holds_for_each_of_them() -> None:
+    part = Budget(spent=40, open={"a": 10}, settled_tokens=400, held={"a": 100}, settled_rounds=4, held_rounds={"a": 1})
+    caps = {"cost": 60, "tokens": 600, "rounds": 6}
+    must_fit(part, Reserved(amount=10, tokens=100, rounds=1), caps)
+    must_fit(part, Reserved(amount=11, tokens=101, rounds=2), {})
+    with pytest.raises(BudgetExhausted, match="max_cost"):
+        must_fit(part, Reserved(amount=11), caps)
+    for limit, wanted in (("tokens", Reserved(tokens=101)), ("rounds", Reserved(rounds=2))):
+        with pytest.raises(LimitReached, match=f"raise its max_{limit}") as refusal:
+            must_fit(part, wanted, caps)
+        assert refusal.value.limit == limit
+
+
+@pytest.mark.parametrize("limit", ["tokens", "rounds"])
+@pytest.mark.parametrize("wrong", [-1, MAX_AMOUNT + 1, 1.0, "5", None, True])
+def test_what_is_no_number_of_tokens_or_rounds_is_refused(limit: str, wrong: Any) -> None:
+    with pytest.raises(Invalid, match=f"whole {limit}"):
+        reserve(Budget(), "a", 5, **{limit: wrong})
+    with pytest.raises(Invalid, match=f"whole {limit}"):
+        settle(Budget(open={"a": 5}), "a", 5, **{limit: wrong})
+
+
+def test_an_estimate_can_be_corrected_once() -> None:
+    part = fold(Budget(open={"a": 10}), *settle(Budget(open={"a": 10}), "a", 10, estimated=True))
+    corrected = correct(part, "a", 4)
+    after = fold(part, corrected)
+    assert (after.spent, after.estimated) == (4, {})
+    with pytest.raises(NotFound, match="nothing is left to correct"):
+        correct(after, "a", 3)
 
 
 def test_other_events_cost_nothing() -> None:

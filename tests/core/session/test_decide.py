@@ -27,7 +27,7 @@ from perdure.core.session.agents import Delegation
 from perdure.core.session.budget import Overrun, Reserved, Settled
 from perdure.core.session.checkpoints import Adaptive, CheckpointPolicy, CheckpointTaken, Trigger
 from perdure.core.session.children import Spawned
-from perdure.core.session.decide import Facts, Wish, decide, drafts_of, with_automatic_checkpoints
+from perdure.core.session.decide import Facts, decide, drafts_of
 from perdure.core.session.event import Draft, Payload, draft
 from perdure.core.session.kinds import KINDS, blank
 from perdure.core.session.lifecycle import MOVE_NAMES, MOVES, ExitCriterion, Moved, Phase
@@ -50,6 +50,7 @@ from perdure.core.session.turns import (
     Unfinished,
 )
 from perdure.core.session.vars import VarsPatched
+from perdure.core.session.wishes import Wish, with_automatic_checkpoints
 from tests.core.session.logbook import NOON, RAW, SECOND, Logbook, drafts
 from tests.core.session.payloads import payloads
 from tests.core.session.plain_values import similar_documents
@@ -110,6 +111,12 @@ EVERY_COMMAND: list[do.Command] = [
     do.WriteScratchpad(content=""),
     do.Reserve(reservation="r", amount=1),
     do.Settle(reservation="r", cost=1),
+    do.Correct(reservation="r", cost=1),
+    do.Advance(),
+    do.GiveUp(asks=("a",)),
+    do.Approve(call="c", allowed=True),
+    do.Spawn(child="s", task="t"),
+    do.FinishChild(child="s", phase="completed"),
     do.TakeCheckpoint(),
     do.PinCheckpoint(id="c", pinned=True),
     do.ExpireCheckpoints(ids=("c",)),

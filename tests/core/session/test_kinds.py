@@ -21,7 +21,8 @@ DESIGNED = """
     checkpoint_expired compacted reserved settled overrun spawned child_finished steered followed_up outcome_known
     linked shared merged conflict_found retrieval verification_result repair exit_criterion compensation_registered
     compensated cleaned cleanup_failed other_ended feedback redacted agent_joined agent_paused agent_resumed
-    room_message delegation round noted retracted
+    room_message delegation round noted retracted model_asked model_answered corrected taken_up approval_asked
+    approval_given
 """.split()
 
 

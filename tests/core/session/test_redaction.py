@@ -15,6 +15,7 @@ from perdure.core.session.turns import Message, ToolAsked, ToolFinished, TurnFin
 from tests.core.session.logbook import RAW, Logbook, event_of
 
 CONTENT = {
+    "approval_asked", "approval_given", "spawned",
     "child_finished", "compacted", "conflict_found", "feedback", "followed_up", "message", "noted", "outcome_known",
     "retrieval",
     "room_message", "scratchpad_written", "steered", "tool_asked", "tool_finished", "turn_finished", "turn_interrupted",

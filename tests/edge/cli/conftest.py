@@ -26,6 +26,12 @@ class Seeded(NamedTuple):
     open: str
 
 
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have told them how wide a terminal is: here there is none."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def seeded(tmp_path: Path) -> Seeded:
     """A conversation with tool calls, a branch that disagrees, a sleeping session, and one with an open turn."""

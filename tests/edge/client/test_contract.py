@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tests.journeys import (
+    test_conversations,
     test_declared_vars,
     test_library,
     test_taking_away,
@@ -17,6 +18,7 @@ from tests.journeys import (
 
 MODULES = (
     test_library,
+    test_conversations,
     test_declared_vars,
     test_taking_away,
     test_waking,

@@ -275,6 +275,25 @@ def test_no_method_reaches_for_a_store_that_is_not_there(near: type, far: type) 
         code = found.fget if isinstance(found, property) else found
         if not name.startswith("__") and inspect.isfunction(code) and "_services" in inspect.getsource(code):
             left.append(name)
-    own = {"_query", "_hook", "_latest", "_own"}
+    own = {"_query", "_hook", "_latest", "_own", "_events", "_spawning", "_talking"}
     """Steps of methods that are all replaced."""
     assert [name for name in left if name not in own] == []
+
+
+def test_costs_and_corrections_are_the_same_by_both_doors(both: Both) -> None:
+    far = both.far.create(config={"max_cost": 100, "max_tokens": 90, "max_rounds": 3})
+    near = both.near.session(far.id)
+    far.reserve("a", 60, tokens=50, rounds=1)
+    near.settle("a", 60, estimated=True, tokens=40, rounds=1)
+    far.correct("a", 20)
+    found = far.costs()
+    assert found == near.costs()
+    assert (found.spent, found.estimated, found.tokens, found.rounds) == (20, 0, 40, 1)
+    assert found.limits["cost"] == far.account() == near.account()
+    assert found.limits["tokens"].left == 50
+    for session in (far, near):
+        with pytest.raises(errors.LimitReached) as refusal:
+            session.reserve("b", 1, tokens=51)
+        assert (refusal.value.limit, refusal.value.left, refusal.value.asked) == ("tokens", 50, 51)
+        with pytest.raises(errors.NotFound):
+            session.correct("a", 10)

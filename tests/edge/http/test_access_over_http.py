@@ -71,6 +71,8 @@ class Place:
         report = await session.merge(branch)
         assert report.conflict_id is not None
         await session.reserve("call-1", 1)
+        await session.settle("call-1", 1, estimated=True)
+        await session.reserve("call-1", 1)
         for words in ("hello", "and then", "well"):
             async with session.turn(words):
                 pass

@@ -9,7 +9,7 @@ import pytest
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from perdure.core import errors
-from perdure.edge.http import faults, openapi
+from perdure.edge.http import faults, openapi, shaping
 from perdure.edge.http.building import endpoints
 from perdure.edge.http.problems import PREFIX, status_of
 from perdure.edge.http.routes import Endpoint
@@ -153,7 +153,7 @@ def codes(row: Endpoint, status: int) -> list[str]:
     return told
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [row.name for row in endpoints() if not row.form])
 def test_what_any_request_can_meet_is_told(name: str) -> None:
     row = ROWS[name]
     inside = row.action is not None or row.known
@@ -170,6 +170,18 @@ def test_what_any_request_can_meet_is_told(name: str) -> None:
     assert ("disk_full" in codes(row, 507)) >= (inside and row.method != "GET")
     assert ("key_reused" in codes(row, 422)) >= row.keyed
     assert ("version_conflict" in codes(row, 409)) >= row.guarded
+
+
+@pytest.mark.parametrize("name", [row.name for row in endpoints() if row.form])
+def test_what_stands_in_for_a_providers_endpoint_tells_errors_in_its_form(name: str) -> None:
+    answers = operation(ROWS[name])["responses"]
+    for kind in faults.tree(errors.PerdureError):
+        for form in ("anthropic", "openai-chat", "openai-responses"):
+            shape = shaping.shaped(form, kind("words", status=429))
+            schema = answers[str(shape.status)]["content"]["application/json"]["schema"]
+            validator(schema).validate(shaping.document(form, shape))
+    assert {"415", "421"} <= answers.keys()
+    assert bool(operation(ROWS[name])["security"])
 
 
 def headers(row: Endpoint) -> set[str]:
@@ -193,7 +205,7 @@ def test_the_query_goes_by_the_names_that_are_sent(name: str) -> None:
     assert all({"type": "null"} not in one["schema"].get("anyOf", []) for one in told)
 
 
-@pytest.mark.parametrize("name", [*openapi.ALSO, *openapi.STREAMED, *openapi.LOCATED])
+@pytest.mark.parametrize("name", sorted({*openapi.ALSO, *openapi.STREAMED, *openapi.LOCATED}))
 def test_what_is_told_beside_the_rows_is_of_rows_that_exist(name: str) -> None:
     assert name in ROWS
 

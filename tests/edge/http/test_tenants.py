@@ -197,6 +197,8 @@ BY_PARAMETER = {
     "principal_id": "principal",
     "key_id": "key",
     "webhook_id": "webhook",
+    "turn": "session",
+    "call": "session",
 }
 BY_FIELD = {
     "source": "session",
@@ -276,6 +278,9 @@ class Maker:
             headers["idempotency-key"] = slot("once")
         if rng.random() < 0.05:
             headers["last-event-id"] = str(rng.randrange(99))
+        if endpoint.form:
+            headers["perdure-session"] = slot("session")
+            headers["perdure-mode"] = rng.choice(["record", "manage"])
         return Probe(
             endpoint=endpoint,
             way=way,

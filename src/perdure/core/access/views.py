@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from perdure.core.access.fields import ANY, changes_without, ends, parsed, pruned, spelled, step, tree, without
-from perdure.core.session import agents, children, lifecycle, quality, recording, steering, turns
+from perdure.core.session import agents, approval, children, lifecycle, quality, recording, steering, turns
 from perdure.core.session.event import Payload
 from perdure.core.session.links import ConflictFound
 from perdure.core.session.origin import Configured, Created
@@ -31,6 +31,8 @@ _SAID_IN_STATE: Final = ("turns", "quality.wanted", "life.compensations")
 _SAYING: Final[tuple[type[Payload], ...]] = (
     agents.Delegation,
     agents.RoomMessage,
+    approval.ApprovalAsked,
+    approval.ApprovalGiven,
     children.ChildFinished,
     children.Spawned,
     lifecycle.Compensated,

@@ -34,6 +34,7 @@ class Create(Command, frozen=True, kw_only=True, omit_defaults=True):
     schema: str = ""
     schema_version: str = ""
     activate: bool = False
+    spawner: str | None = None
 
 
 class Append(Command, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,6 +117,8 @@ class Reserve(Command, frozen=True, kw_only=True, omit_defaults=True):
     reservation: str
     amount: int
     purpose: str = ""
+    tokens: int = 0
+    rounds: int = 0
 
 
 class Settle(Command, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,6 +127,44 @@ class Settle(Command, frozen=True, kw_only=True, omit_defaults=True):
     reservation: str
     cost: int
     estimated: bool = False
+    tokens: int = 0
+    rounds: int = 0
+
+
+class Correct(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Say what something cost that was settled by an estimate."""
+
+    reservation: str
+    cost: int
+
+
+class Advance(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """One step of a turn that perdure carries on: what the last answer cost, what was said and done, what the next one
+    may cost. It belongs to `turn`, and is refused when that is over. With `arranged`, turns are opened and closed
+    around the drafts as around a framework's; `more` of the turn follows.
+    """
+
+    drafts: tuple[Draft, ...] = ()
+    turn: int | None = None
+    settles: tuple[Settle, ...] = ()
+    reserves: tuple[Reserve, ...] = ()
+    arranged: bool = False
+    more: bool = False
+
+
+class GiveUp(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Close requests to models whose answer nobody will hear."""
+
+    asks: tuple[str, ...]
+    reason: str = ""
+
+
+class Approve(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Allow or deny a call that waits for a person."""
+
+    call: str
+    allowed: bool
+    note: str = ""
 
 
 class TakeCheckpoint(Command, frozen=True, kw_only=True, omit_defaults=True):
@@ -211,6 +252,34 @@ class CleanUp(Command, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     failed: bool = False
     counts: dict[str, int] = {}
+
+
+class Spawn(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Have a child begun for a task, with a slice of the budget if there is a reservation for one. `node` is whoever
+    carries it on.
+    """
+
+    child: str
+    task: str
+    context: str = ""
+    model: str = ""
+    max_tokens: int = 0
+    returns: str = "summary"
+    tools: tuple[str, ...] | None = None
+    strategy: str = ""
+    agent: str | None = None
+    node: str = ""
+    slice: Reserve | None = None
+
+
+class FinishChild(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Take note of what came of a child."""
+
+    child: str
+    phase: str
+    result: Any = None
+    error: str = ""
+    spent: int = 0
 
 
 class NoteEnded(Command, frozen=True, kw_only=True, omit_defaults=True):

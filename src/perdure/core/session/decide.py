@@ -12,7 +12,7 @@ import msgspec
 from perdure.core.errors import GuardFailed, Invalid
 from perdure.core.session import (
     budget,
-    checkpoints,
+    caps,
     cleanup,
     codec,
     lifecycle,
@@ -25,6 +25,7 @@ from perdure.core.session import (
 from perdure.core.session import commands as do
 from perdure.core.session import vars as variables
 from perdure.core.session.admission import admit, admit_turn
+from perdure.core.session.advancing import advanced, approved, given_up, interruption
 from perdure.core.session.checkpoints import CheckpointExpired, CheckpointPinned, Trigger
 from perdure.core.session.event import Draft, Payload, draft
 from perdure.core.session.lifecycle import Effect, Life, MoveFacts, Phase
@@ -32,20 +33,10 @@ from perdure.core.session.links import ConflictFound, Merged
 from perdure.core.session.naming import metadata_of
 from perdure.core.session.origin import Configured, Created, Renewed, override
 from perdure.core.session.redaction import Redacted
+from perdure.core.session.spawning import child_finished, spawned
 from perdure.core.session.state import State
 from perdure.core.session.turns import Message, Retracted, TurnRolledBack
-
-HOUSEKEEPING: Final = frozenset(
-    {
-        CheckpointPinned.kind,
-        CheckpointExpired.kind,
-        Redacted.kind,
-        cleanup.Cleaned.kind,
-        cleanup.CleanupFailed.kind,
-        cleanup.OtherEnded.kind,
-    }
-)
-"""Kinds that call for no checkpoint: it would stand on one that goes, or hold content that is being destroyed."""
+from perdure.core.session.wishes import Decided, Wish
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -54,17 +45,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: int
     vars_valid: bool = True
     consistent: bool = True
-
-
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint is wanted here."""
-
-    trigger: Trigger
-    label: str = ""
-    metadata: dict[str, Any] = {}
-
-
-Decided = tuple[Draft | Wish, ...]
 
 
 def decide(state: State, command: do.Command, facts: Facts) -> Decided:
@@ -78,22 +58,9 @@ def decide(state: State, command: do.Command, facts: Facts) -> Decided:
     return decided
 
 
-def with_automatic_checkpoints(state: State, decided: Decided, at: int) -> Decided:
-    """The same events with the checkpoints the session's policy asks for around them."""
-    policy = state.config.checkpoints
-    if policy is None:
-        return decided
-    kinds = {item.payload.kind for item in decided if isinstance(item, Draft)}
-    if kinds <= HOUSEKEEPING or Redacted.kind in kinds or any(isinstance(item, Wish) for item in decided):
-        return decided
-    if policy.pre_mutation and any(isinstance(item, Draft) and item.payload.mutates for item in decided):
-        return (Wish(trigger=Trigger.PRE_MUTATION), *decided)
-    trigger = checkpoints.due(policy, state.checkpoints, at, kinds)
-    return decided if trigger is None else (*decided, Wish(trigger=trigger))
-
-
 def _create(state: State, command: do.Create, facts: Facts) -> Decided:
     timeouts.admit(command.config)
+    caps.admit(command.config)
     decided: list[Draft | Wish] = [
         draft(
             Created(
@@ -109,6 +76,7 @@ def _create(state: State, command: do.Create, facts: Facts) -> Decided:
                 exit_criteria=command.exit_criteria,
                 agent_id=command.agent_id,
                 expires_at=command.expires_at,
+                spawner=command.spawner,
             )
         )
     ]
@@ -177,15 +145,14 @@ def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
     timeouts.admit(config := command.config)
     if config is not None and command.fields is not None:
         config = override(state.origin.config, config, command.fields)
-    if (cap := config.max_cost if config is not None else None) is not None:
-        budget.amount(cap)
+    capped = caps.admit(config)
     changes: dict[str, Any] = {}
     replaced = {"config": config, "metadata": metadata_of(state, command.title, command.metadata)}
     for name in ("title", "tags", "metadata", "config"):
         value = replaced[name] if name in replaced else getattr(command, name)
         if value is not None and _written(name, value) != _written(name, getattr(state.origin, name)):
             changes[name] = value
-    if cap is not None and "config" in changes and state.origin.account is None:
+    if capped and "config" in changes and state.origin.account is None:
         changes["account"] = state.session  # branches made from now on share the cap
     return (draft(Configured(**changes)),) if changes else ()
 
@@ -212,7 +179,7 @@ def _move(state: State, command: do.MoveTo, facts: Facts) -> Decided:
     effects = lifecycle.find_move(state.phase, command.event).effects
     decided: list[Draft | Wish] = []
     if Effect.INTERRUPT_TURN in effects:
-        decided += _interruption(state, command.event)
+        decided += interruption(state, command.event)
     if Effect.CHECKPOINT in effects:
         decided.append(Wish(trigger=Trigger.LIFECYCLE, label=command.event))
     return (*decided, draft(moved))
@@ -220,17 +187,11 @@ def _move(state: State, command: do.MoveTo, facts: Facts) -> Decided:
 
 def _wake(state: State, command: do.Wake, facts: Facts) -> Decided:
     """A turn that a crash left open is closed first. A session found RESUMED, by a crash in waking, moves no more."""
-    decided: list[Draft | Wish] = [*_interruption(state, "crash")]
+    decided: list[Draft | Wish] = [*interruption(state, "crash")]
     if state.phase is not Phase.RESUMED:
         moved = lifecycle.decide_move(state.life, command.event, MoveFacts(consistent=facts.consistent))
         decided.append(draft(moved))
     return (*decided, *[draft(item) for item in (*command.tools, *command.retrievals)])
-
-
-def _interruption(state: State, reason: str, text: str = "") -> Iterator[Draft]:
-    closed = turns.interrupt(state.turns, reason, text)
-    if closed is not None and state.turns.open is not None:
-        yield draft(closed, turn=state.turns.open.number)
 
 
 def _set_vars(state: State, command: do.SetVars, facts: Facts) -> Decided:
@@ -246,13 +207,27 @@ def _scratchpad(state: State, command: do.WriteScratchpad, facts: Facts) -> Deci
 
 def _reserve(state: State, command: do.Reserve, facts: Facts) -> Decided:
     lifecycle.must_be_awake(state.life, state.session)
-    reserved = budget.reserve(state.budget, command.reservation, command.amount, command.purpose)
-    budget.must_fit(state.budget, reserved.amount, state.config.max_cost)
+    reserved = budget.reserve(
+        state.budget,
+        command.reservation,
+        command.amount,
+        command.purpose,
+        tokens=command.tokens,
+        rounds=command.rounds,
+    )
+    budget.must_fit(state.budget, reserved, caps.caps_of(state.config))
     return (draft(reserved),)
 
 
 def _settle(state: State, command: do.Settle, facts: Facts) -> Decided:
-    settled = budget.settle(state.budget, command.reservation, command.cost, estimated=command.estimated)
+    settled = budget.settle(
+        state.budget,
+        command.reservation,
+        command.cost,
+        estimated=command.estimated,
+        tokens=command.tokens,
+        rounds=command.rounds,
+    )
     return tuple(draft(item) for item in settled)
 
 
@@ -270,13 +245,31 @@ def _expire(state: State, command: do.ExpireCheckpoints, facts: Facts) -> Decide
 
 
 def _recover(state: State, command: do.Recover, facts: Facts) -> Decided:
-    return tuple(_interruption(state, command.reason, command.text))
+    return tuple(interruption(state, command.reason, command.text))
 
 
 def _roll_back(state: State, command: do.RollBack, facts: Facts) -> Decided:
     admit_turn(state.turns.open, TurnRolledBack())
     number = state.turns.open.number if state.turns.open else None
-    return (draft(TurnRolledBack(reason=command.reason), turn=number),)
+    closed = given_up(state, "rolled back", number)  # money stays spent
+    return (*closed, draft(TurnRolledBack(reason=command.reason), turn=number))
+
+
+def _advance(state: State, command: do.Advance, facts: Facts) -> Decided:
+    paid, said, aside = advanced(state, command)
+    return (*paid, *_placed(state, said, facts), *aside)
+
+
+def _give_up(state: State, command: do.GiveUp, facts: Facts) -> Decided:
+    return tuple(given_up(state, command.reason, None, command.asks))
+
+
+def _approve(state: State, command: do.Approve, facts: Facts) -> Decided:
+    return _placed(state, approved(state, command), facts)
+
+
+def _correct(state: State, command: do.Correct, facts: Facts) -> Decided:
+    return (draft(budget.correct(state.budget, command.reservation, command.cost)),)
 
 
 def _merge(state: State, command: do.MergeIn, facts: Facts) -> Decided:
@@ -386,6 +379,10 @@ _RULES: Final[dict[type[do.Command], Any]] = {
     do.WriteScratchpad: _scratchpad,
     do.Reserve: _reserve,
     do.Settle: _settle,
+    do.Correct: _correct,
+    do.Advance: _advance,
+    do.GiveUp: _give_up,
+    do.Approve: _approve,
     do.TakeCheckpoint: _checkpoint,
     do.PinCheckpoint: _pin,
     do.ExpireCheckpoints: _expire,
@@ -397,4 +394,6 @@ _RULES: Final[dict[type[do.Command], Any]] = {
     do.NoteCompensation: _note_compensation,
     do.CleanUp: _clean_up,
     do.NoteEnded: _note_ended,
+    do.Spawn: lambda state, command, _: spawned(state, command),
+    do.FinishChild: lambda state, command, _: child_finished(state, command),
 }

@@ -11,6 +11,8 @@ import msgspec
 from perdure.core.errors import Damaged, Invalid, UnknownKind
 from perdure.core.session import (
     agents,
+    approval,
+    asking,
     budget,
     checkpoints,
     children,
@@ -33,6 +35,8 @@ from perdure.core.session.values import Limits
 
 _ASPECTS = (
     agents,
+    approval,
+    asking,
     budget,
     checkpoints,
     children,

@@ -5,11 +5,12 @@ which also names the account of a session that got a cap later.
 """
 
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from perdure.core.errors import BranchRefused
 from perdure.core.session.checkpoints import CheckpointPolicy
 from perdure.core.session.event import Event, Payload
 
@@ -24,6 +25,8 @@ class BranchKind(Enum):
 
 
 SINGLE_LEVEL = frozenset({BranchKind.SIM, BranchKind.PRE_STEER, BranchKind.DREAM})
+CHILD: Final = "child"
+"""What lists call a session that another one spawned, where a branch has its kind."""
 
 
 class Lineage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,7 +104,7 @@ class Isolation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Created(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """The session exists. For a branch, `lineage` says where it starts and `overrides` which fields of `config`
-    replace the inherited ones.
+    replace the inherited ones. Of a child, `spawner` is the parent.
     """
 
     kind: ClassVar[str] = "created"
@@ -117,6 +120,7 @@ class Created(Payload, frozen=True, kw_only=True, omit_defaults=True):
     exit_criteria: tuple[str, ...] = ()
     agent_id: str | None = None
     expires_at: int | None = None
+    spawner: str | None = None
 
 
 class Configured(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -161,6 +165,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: int | None = None
     node: str = ""
     renewed_at: int = 0
+    spawner: str | None = None
 
 
 def evolve(part: Origin, event: Event) -> Origin:
@@ -180,6 +185,7 @@ def evolve(part: Origin, event: Event) -> Origin:
                 agent_id=data.agent_id or part.agent_id,
                 created_at=event.at,
                 expires_at=data.expires_at,
+                spawner=data.spawner,
             )
         case Configured():
             changes = {
@@ -194,6 +200,16 @@ def evolve(part: Origin, event: Event) -> Origin:
             return msgspec.structs.replace(part, node=data.node)
         case _:
             return part
+
+
+def must_branch(session: str, parent: str | None, kind: str | None) -> None:
+    """Refuse to branch what is single-level: a child, and branches of most kinds. `kind` is as lists have it."""
+    if kind == CHILD:
+        told = f"session {session} is a child, and children cannot branch; branch {parent}, which spawned it"
+        raise BranchRefused(told, session=session, parent=parent)
+    if kind is not None and BranchKind(kind) in SINGLE_LEVEL:
+        told = f"session {session} is a {kind} branch, which cannot branch again; branch {parent}"
+        raise BranchRefused(told, session=session, parent=parent)
 
 
 def override(base: Config | None, chosen: Config | None, names: tuple[str, ...]) -> Config | None:

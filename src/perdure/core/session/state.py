@@ -11,6 +11,8 @@ import msgspec
 
 from perdure.core.session import (
     agents,
+    approval,
+    asking,
     budget,
     checkpoints,
     children,
@@ -84,9 +86,11 @@ _ASPECTS: Final[tuple[tuple[str, Any], ...]] = (
     ("life", lifecycle),
     ("life", cleanup),
     ("turns", turns),
+    ("turns", approval),
     ("vars", vars),
     ("scratchpads", scratchpad),
     ("budget", budget),
+    ("budget", asking),
     ("tools", tools),
     ("checkpoints", checkpoints),
     ("children", children),

@@ -25,6 +25,13 @@ class FollowedUp(Payload, frozen=True, kw_only=True, omit_defaults=True):
     text: str = ""
 
 
+class TakenUp(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """These follow-ups, named by their versions, are before the model now; their outcome is yet to be known."""
+
+    kind: ClassVar[str] = "taken_up"
+    versions: tuple[int, ...] = ()
+
+
 class OutcomeKnown(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """How a steer or follow-up, named by its version, turned out."""
 
@@ -63,6 +70,9 @@ def evolve(part: Steering, event: Event) -> Steering:
             return msgspec.structs.replace(part, steers=part.steers + 1)
         case FollowedUp():
             return msgspec.structs.replace(part, waiting=(*part.waiting, event.version))
+        case TakenUp(versions=versions):
+            left = tuple(version for version in part.waiting if version not in versions)
+            return msgspec.structs.replace(part, waiting=left)
         case OutcomeKnown(of=of):
             left = tuple(version for version in part.waiting if version != of)
             return msgspec.structs.replace(part, outcomes=part.outcomes + 1, waiting=left)

@@ -171,6 +171,8 @@ class CallStatus(Enum):
     """How far a tool call has come."""
 
     ASKED = "asked"
+    PARKED = "parked"
+    ALLOWED = "allowed"
     STARTED = "started"
 
 

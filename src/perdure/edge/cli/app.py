@@ -13,6 +13,10 @@ COMMANDS: Final = {
     "demo": ("demo.command:demo", "Watch a session survive a crash; no key needed."),
     "serve": ("serve:serve", "Serve a store over HTTP."),
     "sessions": ("sessions:sessions", "Look into a store and work on its sessions."),
+    "talk": ("talk:talk", "Talk to a session's model, and watch the answer come."),
+    "steer": ("talk:steer", "Change what a session is doing right now."),
+    "follow-up": ("talk:follow_up", "Have something considered in a session's next turn."),
+    "approvals": ("talk:approvals", "Show the calls of tools that wait for a person, and answer for them."),
     "import": ("importing:import_from", "Bring conversations over from a framework's own store."),
     "sweep": ("sweep:sweep", "See to the sessions whose time has come."),
     "archive": ("archive:archive", "Put ended sessions away, and take them back."),
@@ -22,6 +26,7 @@ COMMANDS: Final = {
     "blobs": ("blobs:blobs", "Keep files beside the sessions that point to them."),
     "keys": ("keys:keys", "Look after the keys of a sealed store."),
     "principals": ("principals:principals", "Say who may come in, and with which keys."),
+    "prices": ("prices:prices", "Show what models cost, and bring that up to date."),
     "audit": ("audit:audit", "Show, verify and export what was done by whom."),
     "doctor": ("doctor:doctor", "Check this machine and a store; say what to do."),
 }

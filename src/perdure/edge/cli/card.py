@@ -5,6 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from perdure.core.session.origin import CHILD
 from perdure.edge.cli import output
 from perdure.edge.cli.documents import spell
 from perdure.edge.cli.text import counted, day_and_time, dollars, micros, one_line, size
@@ -38,7 +39,9 @@ def _identity(row: dict[str, Any]) -> list[tuple[str, str | Text]]:
         found.append(("owner", row["owner"]))
     if row["tags"]:
         found.append(("tags", ", ".join(row["tags"])))
-    if row["parent"]:
+    if row["branch_kind"] == CHILD:
+        found.append(("child", f"of {row['parent']}"))
+    elif row["parent"]:
         found.append(("branch", f"{row['branch_kind']}, of {row['parent']} at version {row['branched_at']}"))
     return found
 

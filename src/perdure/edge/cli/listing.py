@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from perdure.core.session.origin import CHILD
 from perdure.edge.cli import documents
 from perdure.edge.cli.opening import opened, session_of
 from perdure.edge.cli.options import json_option, pair, store_option, when
@@ -85,7 +86,7 @@ def _show_rows(rows: list[Row], cursor: str | None) -> None:
             output.phase(row.phase),
             f"{row.turns}{'+' if row.open_turn is not None else ''}",
             text.ago(row.active_at, now),
-            f"{'⑂ ' if row.parent else ''}{_title(row)}",
+            f"{'' if row.parent is None else '↳ ' if row.branch_kind == CHILD else '⑂ '}{_title(row)}",
             ", ".join(row.tags),
         )[: len(columns)]
         for row in rows

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from perdure.core.errors import Invalid, NotAStore, NotFound, PerdureError
+from perdure.core.session.origin import CHILD
 from perdure.edge.cli.text import as_options
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _say(note: str) -> None:
 
 
 @contextmanager
-def bringing(path: str) -> "Iterator[Perdure]":
+def bringing(path: str, **options: Any) -> "Iterator[Perdure]":
     """The store that something is brought into, made if it is missing. If that fails and nothing came in, a store that
     was made for it is taken away again, and so are its keys.
     """
@@ -68,7 +69,7 @@ def bringing(path: str) -> "Iterator[Perdure]":
     notes: list[str] = []
     empty = True
     try:
-        with opened(path, read_only=False, create=True, say=notes.append) as db:
+        with opened(path, read_only=False, create=True, say=notes.append, **options) as db:
             try:
                 yield db
             except BaseException:
@@ -150,7 +151,8 @@ def _latest(db: "Perdure") -> str:
     newest = page.items[0].session
     while True:
         for row in page.items:
-            if row.metadata.get(_MEMORY[0]) != _MEMORY[1] and _STATE not in row.metadata:
+            apart = row.metadata.get(_MEMORY[0]) == _MEMORY[1] or _STATE in row.metadata
+            if not apart and row.branch_kind != CHILD:
                 return row.session
         if page.cursor is None:
             return newest

@@ -62,7 +62,7 @@ def failure_of(status: int, body: bytes, url: str) -> PerdureError:
 def by_code() -> dict[str, type[PerdureError]]:
     """Every class of the tree by what it is called on the wire."""
     kinds: list[type[PerdureError]] = [PerdureError, *_below(PerdureError)]
-    return {kind.code: kind for kind in kinds if kind.__module__ == errors.__name__}
+    return {kind.code: kind for kind in kinds if getattr(errors, kind.__name__, None) is kind}
 
 
 def _below(kind: type[PerdureError]) -> Iterator[type[PerdureError]]:

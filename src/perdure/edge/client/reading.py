@@ -14,6 +14,7 @@ from perdure.core.session import chain, jsonl
 from perdure.core.session import state as states
 from perdure.core.session.budget import Account
 from perdure.core.session.conversation import Item
+from perdure.core.session.costs import Costs
 from perdure.core.session.event import Event, Shared
 from perdure.core.session.ids import Digest, SessionId, Version, raw, step
 from perdure.core.session.kinds import KINDS, payload_of, unknown
@@ -67,6 +68,12 @@ def state_of(document: Any) -> State:
 def account_of(document: Any) -> Account:
     """An account as it stands."""
     return _told({name: document[name] for name in Account.__struct_fields__}, Account)
+
+
+def costs_of(document: Any) -> Costs:
+    """What a session has cost so far."""
+    limits = {limit: account_of(found) for limit, found in document["limits"].items()}
+    return msgspec.structs.replace(_told({**document, "limits": {}}, Costs), limits=limits)
 
 
 def change_of(document: Any) -> Change:

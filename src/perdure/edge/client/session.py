@@ -10,6 +10,7 @@ from perdure.core.errors import Invalid
 from perdure.core.session import commands as do
 from perdure.core.session import diff as diffs
 from perdure.core.session.budget import Account
+from perdure.core.session.costs import Costs
 from perdure.core.session.ids import SessionId
 from perdure.core.session.shown import shown
 from perdure.core.session.state import State
@@ -23,6 +24,7 @@ from perdure.edge.client.documents import config_of, draft_of
 from perdure.edge.client.living import Living
 from perdure.edge.client.logs import Logs
 from perdure.edge.client.mirroring import had
+from perdure.edge.client.talking import Speaking
 from perdure.edge.client.transport import Transport
 from perdure.edge.client.turn import RemoteTurn
 from perdure.edge.client.watching import changes
@@ -32,11 +34,11 @@ from perdure.ports.store import Change, Row
 from perdure.services.merging import content_of
 from perdure.services.verifying import Report
 
-Asked = do.Append | do.Configure | do.SetVars | do.WriteScratchpad | do.Reserve | do.Settle | do.RollBack
+Asked = do.Append | do.Configure | do.SetVars | do.WriteScratchpad | do.Reserve | do.Settle | do.Correct | do.RollBack
 """The commands that a handle gives itself; the others have calls of their own."""
 
 
-class RemoteSession(Living, Logs, Branching):
+class RemoteSession(Speaking, Living, Logs, Branching):
     """A handle on one session at a server. It holds nothing but the id."""
 
     def __init__(self, transport: Transport, session: SessionId) -> None:
@@ -89,6 +91,10 @@ class RemoteSession(Living, Logs, Branching):
     async def account(self) -> Account:
         """The account the session draws on; without one there is no limit."""
         return reading.account_of(await self._transport.get(f"{self._path}/account"))
+
+    async def costs(self) -> Costs:
+        """What this session has cost so far, by model, agent and strategy, and how the caps it shares stand."""
+        return reading.costs_of(await self._transport.get(f"{self._path}/costs"))
 
     async def diff(self, other: AsyncSession | int, *, version: int | None = None) -> diffs.Patch:
         """What leads from this session's vars and scratchpads to another's, or from a version to the present one."""
@@ -193,15 +199,21 @@ def _request(command: Asked) -> tuple[str, str, Any, bool]:
         case do.WriteScratchpad(content=content, agent=agent):
             return "PATCH", "/scratchpad", {"content": content, "agent": agent}, True
         case do.Reserve(reservation=name, amount=micros, purpose=purpose):
-            return "POST", "/reserve", {"name": name, "amount": micros, "purpose": purpose}, True
+            return "POST", "/reserve", {"name": name, "amount": micros, "purpose": purpose} | _counts(command), True
         case do.Settle(reservation=name, cost=cost, estimated=estimated):
-            return "POST", "/settle", {"name": name, "cost": cost, "estimated": estimated}, True
+            return "POST", "/settle", {"name": name, "cost": cost, "estimated": estimated} | _counts(command), True
+        case do.Correct(reservation=name, cost=cost):
+            return "POST", "/correct", {"name": name, "cost": cost}, True
         case do.RollBack(reason=reason):
             return "POST", "/rollback", {"reason": reason}, False
         case do.Configure():
             return "PATCH", "", _configured(command), False
         case _:
             assert_never(command)
+
+
+def _counts(command: do.Reserve | do.Settle) -> dict[str, int]:
+    return {"tokens": command.tokens, "rounds": command.rounds}
 
 
 def _configured(command: do.Configure) -> dict[str, Any]:

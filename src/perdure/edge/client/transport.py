@@ -60,9 +60,9 @@ class Transport:
         self.place = place
         self.ambient = ambient
         self.names = Names()
+        self.timeout = timeout
         self._authorization = f"Bearer {key}"
         self._pool = pool
-        self._timeout = timeout
         self._retries = retries
         self._closed = False
         self._crew = Crew("perdure-client", WORKERS)

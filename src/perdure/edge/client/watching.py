@@ -27,7 +27,7 @@ async def changes(transport: Transport, after: int | None, session: SessionId | 
         try:
             stream = await _joined(transport, position)
             try:
-                async for word, data in _words(stream):
+                async for word, data, _ in words(stream):
                     if word != "change":
                         _must_go_on(word, data, transport.place.url)
                         continue
@@ -49,20 +49,22 @@ async def _joined(transport: Transport, position: int) -> Stream:
     return await transport.stream(request, accept=f"{MEDIA}, {EXACT}", silence=SILENCE)
 
 
-async def _words(stream: Stream) -> AsyncIterator[tuple[str, bytes]]:
-    """The events of a stream: what each is called, and what it says."""
-    word, data = "message", b""
+async def words(stream: Stream) -> AsyncIterator[tuple[str, bytes, str]]:
+    """The events of a stream: what each is called, what it says, and where that stands."""
+    word, data, place = "message", b"", ""
     async for raw in stream.lines():
         line = raw.rstrip(b"\r\n")
         if not line:
             if data:
-                yield word, data
+                yield word, data, place
             word, data = "message", b""
             continue
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"event":
             word = value.decode("utf-8", "replace")
+        elif name == b"id":
+            place = value.decode("utf-8", "replace")
         elif name == b"data":
             data = data + b"\n" + value if data else value
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from perdure.core.access.roles import Reason
 from perdure.core.errors import Denied, PerdureError, RateLimited, Unauthenticated, WorldError
-from perdure.edge.http import problems
+from perdure.edge.http import problems, shaping
 from perdure.edge.http.asgi import Answer, App, Gone, Hands, Receive, Request, Scope, Send
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.entrance import LET_IN, REFUSALS
@@ -96,6 +96,8 @@ class Application:
                 log.info("refused", extra={"endpoint": endpoint.name if endpoint else None, "code": error.code})
             if isinstance(error, WorldError):
                 log.error("%s", error.code, extra={"endpoint": endpoint.name if endpoint else None}, exc_info=error)
+            if endpoint is not None and endpoint.form:
+                return endpoint, shaping.told(shaping.spoken(endpoint, request.headers), error)
             return endpoint, problems.told(error, voice)
         except _Unknown as unknown:
             return None, unknown.answer
@@ -104,6 +106,8 @@ class Application:
         except Exception as error:  # the last door: whatever it was, nothing of it goes out
             log.exception("unexpected", extra={"endpoint": endpoint.name if endpoint else None}, exc_info=error)
             detail = "something went wrong here; the server's log says what"
+            if endpoint is not None and endpoint.form:
+                return endpoint, shaping.unexpected(shaping.spoken(endpoint, request.headers), detail)
             return endpoint, problems.answer(HTTPStatus.INTERNAL_SERVER_ERROR, "unexpected", detail, voice)
 
     def _found(self, request: Request) -> tuple[Endpoint, list[str]]:
@@ -176,7 +180,7 @@ class Application:
         return answer
 
     async def _called(self, ask: Ask) -> Answer:
-        if ask.endpoint.query is None and ask.request.scope["query_string"]:
+        if ask.endpoint.query is None and ask.request.scope["query_string"] and not ask.endpoint.form:
             ask.query()  # says that there is nothing to ask for
         found = await ask.endpoint.call(ask)
         return found if isinstance(found, Answer) else ask.answer(found)

@@ -39,7 +39,7 @@ async def must_be_ours(ask: Ask, lines: Iterable[bytes]) -> None:
     if id[14] == _NAMED and not any(named(ask.actor.tenant, name) == id for name in names):
         told = "this session's id is that of a name it does not go by here; import it on the server's machine instead"
         raise Invalid(told, session=claimed)
-    for account in accounts - {id}:
+    for account in {name.partition("#")[0] for name in accounts} - {id}:  # behind the sign: a part of an account
         if not is_id(account) or not await may(ask, session_id(account)):
             told = "this session draws on the account of another one that is not here; import that one first"
             raise Invalid(told, session=claimed)

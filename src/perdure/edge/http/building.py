@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 from perdure.compose.tenants import Tenants, tenants
 from perdure.edge.http.api import (
     access,
+    approvals,
     audit,
+    caches,
+    children,
     documents,
     finding,
+    gateway,
     health,
     keeping,
     live,
@@ -18,6 +22,7 @@ from perdure.edge.http.api import (
     sessions,
     signing,
     tokens,
+    turns,
     webhooks,
 )
 from perdure.edge.http.app import Application
@@ -29,6 +34,7 @@ from perdure.edge.http.node import Node
 from perdure.edge.http.pacing import Pace
 from perdure.edge.http.routes import Endpoint, Router
 from perdure.edge.http.settings import Settings
+from perdure.edge.http.talks import talk_of
 from perdure.edge.timing import timeouts_of
 from perdure.ports.ambient import Ambient
 from perdure.sealing.given import Given
@@ -42,9 +48,14 @@ MODULES = (
     finding,
     logs,
     documents,
+    turns,
+    approvals,
+    caches,
+    children,
     points,
     keeping,
     money,
+    gateway,
     live,
     access,
     webhooks,
@@ -60,8 +71,9 @@ def endpoints() -> tuple[Endpoint, ...]:
 
 
 def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
-    """The store that the settings name."""
-    return tenants(
+    """The store that the settings name, and the models that its sessions talk to."""
+    talk = talk_of(settings)
+    found = tenants(
         settings.store,
         ambient=ambient,
         cold=settings.cold,
@@ -70,6 +82,8 @@ def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
         masks=None if settings.scrub == "off" else settings.scrub,
         private=settings.webhook_private,
     )
+    found.talk = talk
+    return found
 
 
 def build(settings: Settings, store: Tenants, lifespan: "Callable[[Node], App]") -> Application:

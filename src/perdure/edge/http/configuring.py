@@ -15,6 +15,7 @@ import msgspec
 
 from perdure.core.errors import Invalid
 from perdure.edge.http.settings import Issuer, Settings
+from perdure.edge.http.upstreams import Bounds, Provider, without_secrets
 from perdure.edge.http.wire import explained
 from perdure.edge.timing import timeouts_of
 
@@ -27,6 +28,8 @@ MAX_FILE: Final = 1 << 20
 _SPELLED: Final = {"key": "key_file"}
 _OTHERS: Final = frozenset({"CONFIG", "KEY", "MASTER_KEY", "URL", "WEBHOOK_SECRET"})
 """Variables that are something else's: the client's, the vault's, the sweeper's."""
+_BY_FILE: Final = frozenset({"issuers", "timeouts", "upstreams", "aliases", "fallbacks", "turns"})
+"""Settings with parts of their own."""
 _ALIKE: Final = 0.8
 _SECRET: Final = re.compile(r"(://[^@/:\s]*:)\S*@|((?:^|[?&;\s])(?:password|secret|token)=)[^&;\s]*", re.IGNORECASE)
 _YES: Final = frozenset({"true", "1", "yes", "on"})
@@ -76,7 +79,7 @@ class Setting(msgspec.Struct, frozen=True):
     @property
     def by_file(self) -> bool:
         """Whether it has parts of its own, which no flag can say."""
-        return self.name in ("issuers", "timeouts")
+        return self.name in _BY_FILE
 
 
 def settings() -> tuple[Setting, ...]:
@@ -249,9 +252,14 @@ def _switch(value: str) -> bool:
 def shown(configured: Configured) -> list[tuple[str, str, str]]:
     """Name, value and source of every setting, for people; passwords in addresses are masked."""
     return [
-        (name, masked(_spelled(getattr(configured.settings, name))), source)
+        (name, masked(_spelled(_open(name, getattr(configured.settings, name)))), source)
         for name, source in configured.sources.items()
     ]
+
+
+def _open(name: str, value: Any) -> Any:
+    """What may be seen of a setting."""
+    return without_secrets(value) if name == "upstreams" else value
 
 
 def masked(text: str) -> str:
@@ -274,13 +282,27 @@ def table() -> str:
 
 def issuers_table() -> str:
     """What is said about an issuer, as docs/CONFIG.md lists it."""
-    lines = ["| in `[[issuers]]` | default | |", "|---|---|---|"]
-    lines += [f"| `{item.name}` | {_code(item.default)} | {_said(item)} |" for item in _described(Issuer)]
+    return _listed("[[issuers]]", Issuer)
+
+
+def upstreams_table() -> str:
+    """What is said about an upstream, as docs/CONFIG.md lists it."""
+    return _listed("[upstreams.NAME]", Provider)
+
+
+def turns_table() -> str:
+    """What is said about turns, as docs/CONFIG.md lists it."""
+    return _listed("[turns]", Bounds)
+
+
+def _listed(where: str, struct: type[msgspec.Struct]) -> str:
+    lines = [f"| in `{where}` | default | |", "|---|---|---|"]
+    lines += [f"| `{item.name}` | {_code(item.default)} | {_said(item)} |" for item in _described(struct)]
     return "\n".join(lines)
 
 
 def _code(value: Any) -> str:
-    return "" if value in (None, (), {}) or value is msgspec.NODEFAULT else f"`{_spelled(value)}`"
+    return "" if value in (None, (), {}, "", Bounds()) or value is msgspec.NODEFAULT else f"`{_spelled(value)}`"
 
 
 def _said(item: Setting) -> str:

@@ -52,6 +52,10 @@ class Door(Protocol):
         """Take note of a request: whether it is unlike those before it."""
         ...
 
+    def watched(self, actor: Any, endpoint: Any, request: Any, session: str) -> bool:
+        """Take note of a request in a session that its path does not name: whether it is unlike those before it."""
+        ...
+
     def turned_away(self, ask: Any, error: Any) -> None:
         """Have an error noted in the audit log if it is a refusal."""
         ...

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from perdure.edge.http import faults as wrong
+from perdure.edge.http import shaping
 from perdure.edge.http.asgi import JSON
 from perdure.edge.http.entrance import COOKIE, OVERRIDE, PLAIN_COOKIE
 from perdure.edge.http.problems import MEDIA, PREFIX, Problem
@@ -166,6 +167,8 @@ class _Description:
         if endpoint.name in STREAMED:
             says = "For a stream: the version of the last event that arrived; it goes on after that."
             found.append(_header("Last-Event-ID", says, {"type": "string", "examples": ["12"]}))
+        if endpoint.name in shaping.STREAMS:
+            found += shaping.parameters()
         if endpoint.action is not None:
             says = "Why an admin breaks the glass; it is written down. Nobody else need send it."
             found.append(_header(OVERRIDE, says, {"type": "string"}))
@@ -206,13 +209,17 @@ class _Description:
         found: Document = {str(int(endpoint.status)): self._answer(endpoint, endpoint.summary, None)}
         for also in ALSO.get(endpoint.name, ()):
             found[str(also.status)] = self._answer(endpoint, also.says, also.media)
+        if endpoint.form:
+            return dict(sorted((found | shaping.responses()).items()))
         found[str(int(S.BAD_REQUEST))] = self._malformed()
         for status, codes in wrong.faults(endpoint, self._endpoints).items():
             spelled_status = str(status)
-            if spelled_status in found:
-                found[spelled_status]["content"][_PROBLEM] = {"schema": _problem(status, codes)}
-            else:
+            if spelled_status not in found:
                 found[spelled_status] = self._shared(status, codes)
+                continue
+            known = self._responses["Malformed"] if status == S.BAD_REQUEST else found[spelled_status]
+            content = {**known["content"], _PROBLEM: {"schema": _problem(status, codes)}}
+            found[spelled_status] = {**known, "content": content}
         return dict(sorted(found.items()))
 
     def _answer(self, endpoint: Endpoint, says: str, media: str | None) -> Document:
@@ -227,7 +234,7 @@ class _Description:
             found["content"] = {key: {"schema": _bytes(endpoint.media)}}
         else:
             found["content"] = {endpoint.media: {"schema": self._schemas[id(endpoint.answer)]}}
-        if endpoint.name in STREAMED:
+        if endpoint.name in STREAMED | shaping.STREAMS:
             found["content"][_EVENTS] = {"schema": {"type": "string"}}
         return found
 

@@ -31,6 +31,10 @@ STATUS: Final[dict[type[PerdureError], S]] = {
     errors.DiskFull: S.INSUFFICIENT_STORAGE,
     errors.ColdUnreachable: S.BAD_GATEWAY,
     errors.DeliveryFailed: S.BAD_GATEWAY,
+    errors.ProviderFailed: S.BAD_GATEWAY,
+    errors.ProviderBusy: S.SERVICE_UNAVAILABLE,
+    errors.ProviderSlow: S.GATEWAY_TIMEOUT,
+    errors.ProviderRefused: S.BAD_REQUEST,
 }
 """The nearest class on the way up the tree decides."""
 

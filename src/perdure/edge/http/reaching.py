@@ -6,7 +6,7 @@ import msgspec
 
 from perdure.core.access.decide import decide
 from perdure.core.access.fields import first_touch, spelled, touched
-from perdure.core.access.roles import Action, Actor, Context, Reason, Resource, Role, Thing, Verb
+from perdure.core.access.roles import Action, Actor, Context, Decision, Reason, Resource, Role, Thing, Verb
 from perdure.core.access.views import SAID, hides_words
 from perdure.core.errors import Denied, NotFound, VersionConflict
 from perdure.core.session.changes import changes
@@ -22,6 +22,7 @@ READ_STATE: Final = Action(Verb.READ, Thing.STATE)
 WRITE_STATE: Final = Action(Verb.WRITE, Thing.STATE)
 READ_SESSION: Final = Action(Verb.READ, Thing.SESSION)
 READ_TURNS: Final = Action(Verb.READ, Thing.TURNS)
+CREATE_SESSION: Final = Action(Verb.CREATE, Thing.SESSION)
 
 
 def may_own_for_others(actor: Actor) -> bool:
@@ -199,6 +200,38 @@ async def other(ask: Ask, spelled: str, action: Action = READ_STATE) -> AsyncSes
     if decision.hidden:
         raise Denied("some fields of the other session are hidden from you", reason="field")
     return AsyncSession(ask.services, session)
+
+
+async def entered(ask: Ask, session: SessionId, action: Action) -> State:
+    """The session that a request is about without naming it in its path, decided on as if it did: what is not for
+    whoever asks is not there, and what hides its words is closed. What this node remembers of it will do, unless rules
+    ask for what changes.
+    """
+    remembered = not ask.policy.rules
+    state = await state_of(ask, session, remembered=remembered)
+    decision = _entering(ask, session, action, state)
+    if remembered and not decision.allowed:  # perhaps another session has its name by now
+        state = await state_of(ask, session)
+        decision = _entering(ask, session, action, state)
+    allowed(decision, action, ask.actor)
+    if state is None:
+        raise missing(Reason.MISSING)
+    if hides_words(decision.hidden):
+        raise Denied("what was said here is hidden from you by a policy", reason="field")
+    return state
+
+
+def _entering(ask: Ask, session: SessionId, action: Action, state: State | None) -> Decision:
+    absent = Resource(tenant=ask.actor.tenant, session=session, exists=False)
+    resource = absent if state is None else resource_of(state)
+    return decide(ask.actor, action, resource, _context(ask), ask.policy)
+
+
+def must_create(ask: Ask, **documents: Any) -> None:
+    """`Denied` when whoever asks may not begin a session of their own, or not with these documents."""
+    own = Resource(tenant=ask.actor.tenant, session="", owner=ask.actor.name)
+    allowed(decide(ask.actor, CREATE_SESSION, own, _context(ask), ask.policy), CREATE_SESSION, ask.actor)
+    must_begin(ask, **documents)
 
 
 async def may(ask: Ask, session: SessionId, action: Action = READ_SESSION) -> bool:

@@ -53,6 +53,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     optional: bool = False
     """Whether the body may be left out."""
     takes: tuple[str, ...] = ("application/json",)
+    form: str = ""
+    """Whose endpoint it stands in for, if it is a provider's: errors are told in that wire form, any query is taken."""
     decoder: Any = None
 
     @property

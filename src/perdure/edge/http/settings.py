@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from perdure.core.errors import Invalid, Refused
+from perdure.edge.http.upstreams import Bounds, Provider
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -101,7 +102,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         bool, Meta(description="let webhooks be at private addresses and on this machine, also without TLS")
     ] = False
 
+    upstreams: Annotated[
+        dict[str, Provider],
+        Meta(description="providers of models, by name; see below. Without any, the built-in model answers"),
+    ] = {}
+    default_model: Annotated[str, Meta(description="the model where none is named, such as `anthropic/NAME`")] = ""
+    cheap_model: Annotated[str, Meta(description="the model for summaries and the like; unset: the default")] = ""
+    aliases: Annotated[dict[str, str], Meta(description="other names for models")] = {}
+    fallbacks: Annotated[
+        dict[str, tuple[str, ...]], Meta(description="who is asked when a model gives no answer, by its name or `*`")
+    ] = {}
+    prompt_prefix: Annotated[str, Meta(description="what the prompt of every session begins with")] = ""
+    templates: Annotated[str | None, Meta(description="a folder of prompt templates, a JSON file each")] = None
+    turns: Annotated[Bounds, Meta(description="bounds of every turn; see below")] = Bounds()
+
     max_body: Annotated[int, Meta(ge=KIB, le=GIB, description="bytes of a request's body")] = 16 * MIB
+    max_prompt: Annotated[
+        int, Meta(ge=KIB, le=GIB, description="bytes of a body for the endpoints that stand in for a provider's")
+    ] = 32 * MIB
     max_blob: Annotated[int, Meta(ge=KIB, description="bytes of a blob or an import, which are streamed")] = GIB
     rate: Annotated[float, Meta(gt=0, le=1e6, description="requests per second of one principal")] = 500.0
     burst: Annotated[int, Meta(ge=1, description="requests of one principal at once, after a rest")] = 1000

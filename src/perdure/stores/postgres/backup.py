@@ -21,8 +21,10 @@ from perdure.stores.postgres.texts import told
 SEQUENCES: Final = "sequence"
 """A table of this form alone: the name of each sequence, and where it stands."""
 _SELECTED: Final = {"cursor": " WHERE name <> 'words'"}
-_LEFT_OUT: Final = ("word", "writer")
-"""An index that is made again, and notes that mean something to the server they were left on alone."""
+_LEFT_OUT: Final = ("word", "writer", "stream", "stream_piece")
+"""An index that is made again, notes that mean something to the server they were left on alone, and what turns that are
+running just then have streamed so far.
+"""
 _TABLES: Final = (
     "SELECT c.relname::text, array_agg(a.attname::text ORDER BY a.attnum) FROM pg_class AS c"
     " JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"

@@ -14,7 +14,7 @@ from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
 from perdure.ports.store import Head, Snapshot, Stored
 from perdure.stores.blobs import NotedUse, uses_of
-from perdure.stores.postgres import blobs, rows, words
+from perdure.stores.postgres import blobs, rows, streams, words
 from perdure.stores.postgres.connection import HOLD_SECONDS
 from perdure.stores.postgres.sql import QUERIES as Q
 from perdure.stores.postgres.texts import kept, told
@@ -51,6 +51,7 @@ def freeze(tx: Transaction, session: SessionId, cold: str, expected: bytes, anch
     words.forget(tx, [found[0] for found in tx.execute(Q["erase_records"], (no,)).fetchall()])
     tx.execute(Q["erase_snapshots"], (no,))
     tx.execute(Q["erase_checkpoints"], (no,))
+    streams.forget(tx, no)
     keep_position(tx, latest)
 
 

@@ -11,7 +11,7 @@ import psycopg
 
 from perdure.core.errors import NewerStore, NotAStore, ReadOnly
 from perdure.ports.seal import CLEAR
-from perdure.stores.postgres import sql
+from perdure.stores.postgres import sql, streams
 from perdure.stores.postgres.connection import Connection, ask
 from perdure.stores.postgres.sql import QUERIES as Q
 
@@ -31,8 +31,12 @@ def prepare(connection: Connection, shown: str, join: Joins = CLEAR.join) -> Non
     found = _found(connection, shown)
     if found:
         join(_mark(connection))
-    if found == FORMAT:
-        return
+    if found != FORMAT:
+        _migrate(connection, shown, join)
+    streams.prepare(connection)
+
+
+def _migrate(connection: Connection, shown: str, join: Joins) -> None:
     with connection.transaction():
         ask(connection, Q["migrating"])
         found = _found(connection, shown)

@@ -6,7 +6,7 @@ from perdure.statements import Asks, named, numbered
 
 __all__ = ["QUERIES", "Asks", "migrations"]
 
-QUERIES: Final = named(__file__, "queries.sql", "blobs.sql")
+QUERIES: Final = named(__file__, "queries.sql", "blobs.sql", "streams.sql")
 
 
 def migrations() -> list[tuple[int, str]]:

@@ -17,6 +17,7 @@ from perdure.ports.store import (
     Change,
     Commit,
     Head,
+    Kept,
     KeyUse,
     Query,
     Remembered,
@@ -30,7 +31,7 @@ from perdure.ports.store import (
 from perdure.stores.blobs import PackedBlobs
 from perdure.stores.owning import Owners
 from perdure.stores.packing import Packing
-from perdure.stores.postgres import finding, keeping, preparing, reads, words, writes
+from perdure.stores.postgres import finding, keeping, preparing, reads, streams, words, writes
 from perdure.stores.postgres.alone import Alone
 from perdure.stores.postgres.blobs import PostgresBlobs
 from perdure.stores.postgres.connection import Address, Connection, Connections
@@ -41,6 +42,7 @@ from perdure.stores.postgres.sql import Asks
 from perdure.stores.postgres.touching import Touch
 from perdure.stores.postgres.writer import Operation, Transaction, Writer
 from perdure.stores.refusals import closed, refuse_doubles
+from perdure.stores.streams import pack
 from perdure.waiting import Bell, drive
 
 T = TypeVar("T")
@@ -134,13 +136,13 @@ class PostgresStore:
         self._must_be_writable()
         return await self._alone.repeatedly(operation)
 
-    async def _write(self, operation: Callable[[Transaction], T]) -> T:
-        result: T = await self._submit(operation)
+    async def _write(self, operation: Callable[[Transaction], T], *, quiet: bool = False) -> T:
+        result: T = await self._submit(operation, quiet=quiet)
         return result
 
-    async def _submit(self, work: Touch | Operation) -> Any:
+    async def _submit(self, work: Touch | Operation, *, quiet: bool = False) -> Any:
         self._must_be_writable()
-        return await self._writer.submit(work)
+        return await self._writer.submit(work, quiet=quiet)
 
     async def _read(self, question: Callable[[Asks], T]) -> T:
         self._must_be_open()
@@ -318,6 +320,26 @@ class PostgresStore:
     async def wrapping(self, session: SessionId) -> Wrapping:
         """How content of a session is kept outside."""
         return await self._owners.wrapping(session, self._place)
+
+    async def keep(self, session: SessionId, turn: int, *, node: str, until: int, offset: int, data: bytes) -> None:
+        """Keep a piece of a running turn's stream."""
+
+        async def work(place: Place) -> bool:
+            piece = (offset, offset + len(data), pack(self._packing, place, turn, offset, data))
+            run_by = (turn, node, until)
+            made = await self._write(lambda tx: streams.keep(tx, session, place.salt, run_by, piece), quiet=True)
+            return bool(made.rowcount)
+
+        await self._owners.keep(session, self._place, work)
+
+    async def kept(self, session: SessionId, turn: int, after: int = 0) -> Kept | None:
+        """What is kept of a turn's stream."""
+        sure = not self._read_only
+        return await self._read(lambda asks: streams.kept(self._packing, asks, session, turn, after, sure=sure))
+
+    async def let_go(self, session: SessionId, turn: int) -> None:
+        """Forget what is kept of turns up to this one."""
+        await self._write(lambda tx: streams.let_go(tx, session, turn), quiet=True)
 
     async def position(self) -> int:
         """The feed's latest position."""

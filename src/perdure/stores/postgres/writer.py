@@ -59,10 +59,11 @@ class Transaction:
 class Job:
     """A queued piece of work. `sent` until there is an answer; `again` when an earlier try never got one."""
 
-    __slots__ = ("again", "sent", "ticket", "work")
+    __slots__ = ("again", "quiet", "sent", "ticket", "work")
 
-    def __init__(self, work: Touch | Operation) -> None:
+    def __init__(self, work: Touch | Operation, quiet: bool = False) -> None:
         self.work = work
+        self.quiet = quiet
         self.ticket: Ticket[Any] = Ticket()
         self.again = False
         self.sent = False
@@ -103,9 +104,11 @@ class Writer(Leading[Job]):
     def _shown(self) -> str:
         return self._connections.address.shown
 
-    def submit(self, work: Touch | Operation) -> Ticket[Any]:
-        """Queue a piece of work; its ticket is delivered once the server has it on disk."""
-        return self._lead(Job(work))
+    def submit(self, work: Touch | Operation, *, quiet: bool = False) -> Ticket[Any]:
+        """Queue a piece of work; its ticket is delivered once the server has it on disk. For `quiet` work alone nobody
+        is woken who watches the feed: it does not tell of it.
+        """
+        return self._lead(Job(work, quiet))
 
     def _commit_batch(self) -> None:
         """Carry out what has queued up and tell everyone how it went.
@@ -172,6 +175,7 @@ class Writer(Leading[Job]):
     def _operate(self, connection: Connection, jobs: Sequence[Job]) -> None:
         """Note the outcomes, then commit them."""
         number = self._number = self._number + 1
+        loud = not all(job.quiet for job in jobs)
         try:
             with connection.pipeline():
                 transaction = Transaction(connection, self._packing)
@@ -180,7 +184,8 @@ class Writer(Leading[Job]):
                 decided = [_run(transaction, job, job.work) for job in jobs if not isinstance(job.work, Touch)]
                 touches = [job for job in jobs if isinstance(job.work, Touch)]
                 decided += [self._judged(job, answer) for job, answer in _touched(connection, touches)]
-                transaction.execute(Q["tell"])
+                if loud:
+                    transaction.execute(Q["tell"])
                 note(transaction, self._id, number)
                 self._doubt = Doubt(number, decided, jobs)
                 say(connection, "COMMIT")
@@ -188,11 +193,12 @@ class Writer(Leading[Job]):
             if not is_lost(error, connection):
                 self._doubt = None  # the server said no: nothing of the batch is there
             raise
-        self._tell(decided)
+        self._tell(decided, loud=loud)
         self._doubt = None
 
-    def _tell(self, decided: list[Outcome]) -> None:
-        self._committed()
+    def _tell(self, decided: list[Outcome], *, loud: bool = True) -> None:
+        if loud:
+            self._committed()
         deliver_all(decided)
 
     def _look_back(self, connection: Connection, doubt: Doubt) -> None:

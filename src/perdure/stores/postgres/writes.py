@@ -15,7 +15,7 @@ from perdure.ports.store import Commit, KeyTaken, KeyUse, Remembered, Segment, S
 from perdure.stores.blobs import NotedUse, uses_of
 from perdure.stores.columns import remembered_from, segments_from
 from perdure.stores.packing import Packing, deflate
-from perdure.stores.postgres import blobs, rows, words
+from perdure.stores.postgres import blobs, rows, streams, words
 from perdure.stores.postgres.sql import QUERIES as Q
 from perdure.stores.postgres.sql import Asks
 from perdure.stores.postgres.texts import kept, key_mark, mark
@@ -31,6 +31,7 @@ from perdure.stores.refusals import (
     taken,
     unknown,
 )
+from perdure.stores.streams import redacted_turns
 
 KEPT_SNAPSHOTS: Final = 16
 """Cached states kept per session; older ones go, the anchor of a pruned log never."""
@@ -143,6 +144,7 @@ def _beside(tx: Transaction, commit: Commit, place: Place) -> None:
         since = min(changed.first for changed in commit.rewrites)
         tx.execute(Q["forget_snapshots"], (no, since))
         tx.execute(Q["blank_checkpoints"], (deflate(b""), no, since))
+        streams.blank(tx, no, redacted_turns(commit.rewrites))
     if commit.snapshot is not None:
         cache(tx, no, place, commit.snapshot)
 
@@ -314,6 +316,7 @@ def erase(
     words.forget(tx, [found[0] for found in tx.execute(Q["erase_records"], (no,)).fetchall()])
     for name in ("drop_segments", "erase_snapshots", "erase_checkpoints", "erase_keys", "blob_unuse_all"):
         tx.execute(Q[name], (no,))
+    streams.forget(tx, no)
     tx.execute(Q["erase_session"], (no,))
     for move in accounts:
         _move_account(tx, move)

@@ -16,6 +16,8 @@ from perdure.ports.backup import Facts, Progress, Rows, Tables
 from perdure.stores.sqlite import connection as connections
 from perdure.stores.sqlite.connection import APPLICATION_ID, FORMAT, not_ours, sync_folder, translated
 from perdure.stores.sqlite.sql import QUERIES, Asks
+from perdure.stores.sqlite.streams import TABLES as STREAMS
+from perdure.stores.sqlite.streams import there as has_tables
 
 _BLOBS: Final = frozenset({"blob", "blob_chunk", "blob_use"})
 STEP: Final = 128
@@ -64,8 +66,9 @@ class SqliteEngine:
 
     def copy(self, target: str, progress: Progress | None = None) -> Facts:
         """Copy the pages of one moment into a new file."""
-        with suppress(FileNotFoundError):
-            os.unlink(target)
+        for name in (target, *(target + suffix for suffix in _BESIDE)):
+            with suppress(FileNotFoundError):
+                os.unlink(name)
         with self._looking() as source:
             facts = _facts(source, self.place)
             with translated(target), _writing(target):
@@ -76,6 +79,8 @@ class SqliteEngine:
                     _copy(source, copy, progress)
                 finally:
                     copy.close()
+                if _has_streams(source):
+                    _drop_streams(target)
         _sync(target)
         return facts
 
@@ -142,12 +147,16 @@ class SqliteEngine:
 
 
 class SqliteDump:
-    """All rows of a connection's transaction, but for what can be made again: the index of words."""
+    """All rows of a connection's transaction, but for what can be made again, the index of words, and streams of turns
+    that are running just then.
+    """
 
     def __init__(self, connection: Any, facts: Facts) -> None:
         self._connection = connection
         self.facts = facts
-        self.tables: Tables = {table: _columns(connection, table) for table in _ordinary(connection)}
+        self.tables: Tables = {
+            table: _columns(connection, table) for table in _ordinary(connection) if table not in STREAMS
+        }
         self.total = sum(_one(connection, f'SELECT count(*) FROM "{table}"') for table in self.tables)  # noqa: S608
 
     def rows(self) -> Iterator[Rows]:
@@ -181,6 +190,24 @@ def _copy(source: apsw.Connection, copy: apsw.Connection, progress: Progress | N
             backup.step(STEP)
             if progress is not None:
                 progress(backup.page_count - backup.remaining, backup.page_count)
+
+
+def _has_streams(connection: Asks) -> bool:
+    asked = [f'SELECT 1 FROM "{table}" LIMIT 1' for table in STREAMS if has_tables(connection)]  # noqa: S608
+    return any(connection.execute(statement).fetchone() for statement in asked)
+
+
+def _drop_streams(target: str) -> None:
+    """Take the streams of turns that were running out of a copy: they tell of a moment, not of a session."""
+    copy = apsw.Connection(target)
+    try:
+        copy.execute("PRAGMA locking_mode = EXCLUSIVE")  # no memory shared beside the file, which not every disk offers
+        copy.execute("PRAGMA synchronous = OFF")
+        copy.execute("PRAGMA secure_delete = ON")
+        for table in STREAMS:
+            copy.execute(f'DELETE FROM "{table}"')  # noqa: S608
+    finally:
+        copy.close()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from perdure.core.session.write import Checkpoint
 from perdure.ports.store import Snapshot, Stored
 from perdure.stores.columns import checkpoint_values
 from perdure.stores.refusals import moved_on
-from perdure.stores.sqlite import words
+from perdure.stores.sqlite import streams, words
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.writer import Transaction
 from perdure.stores.sqlite.writes import cache, insert_copy, keep_position, known, place_of
@@ -38,6 +38,7 @@ def freeze(tx: Transaction, session: SessionId, cold: str, expected: bytes, anch
     words.forget(tx, [found[0] for found in tx.execute(Q["erase_records"], (no,)).fetchall()])
     tx.execute(Q["erase_snapshots"], (no,))
     tx.execute(Q["erase_checkpoints"], (no,))
+    streams.forget(tx, no)
     keep_position(tx, latest)
 
 

@@ -20,6 +20,7 @@ from perdure.ports.store import (
     Change,
     Commit,
     Head,
+    Kept,
     KeyUse,
     Query,
     Remembered,
@@ -35,11 +36,12 @@ from perdure.stores.owning import Owners
 from perdure.stores.packing import Packing
 from perdure.stores.refusals import closed, refuse_doubles
 from perdure.stores.sqlite import connection as connections
-from perdure.stores.sqlite import finding, keeping, reads, words, writes
+from perdure.stores.sqlite import finding, keeping, reads, streams, words, writes
 from perdure.stores.sqlite.blobs import SqliteBlobs
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction, Writer
+from perdure.stores.streams import pack
 from perdure.waiting import Bell
 
 T = TypeVar("T")
@@ -130,12 +132,16 @@ class SqliteStore:
         """Where blobs are kept."""
         return PackedBlobs(SqliteBlobs(self._write, self._write, self._read), self._packing)
 
-    async def _write(self, operation: Callable[[Transaction], T], *, guarded: bool = True) -> T:
+    async def _write(self, operation: Callable[[Transaction], T], *, guarded: bool = True, quiet: bool = False) -> T:
         if self._read_only:
             raise ReadOnly(f"{self.path} was opened read-only; open it writable to change it", path=self.path)
         self._must_be_open()
-        result: T = await self._writer.submit(operation, guarded=guarded)
+        result: T = await self._writer.submit(operation, guarded=guarded, quiet=quiet)
         return result
+
+    async def _beside(self, operation: Callable[[Transaction], T]) -> T:
+        """Write what is no part of the log, and never refused."""
+        return await self._write(operation, guarded=False, quiet=True)
 
     async def _read(self, question: Callable[[Asks], T]) -> T:
         self._must_be_open()
@@ -328,6 +334,24 @@ class SqliteStore:
     async def wrapping(self, session: SessionId) -> Wrapping:
         """How content of a session is kept outside."""
         return await self._owners.wrapping(session, self._place)
+
+    async def keep(self, session: SessionId, turn: int, *, node: str, until: int, offset: int, data: bytes) -> None:
+        """Keep a piece of a running turn's stream."""
+
+        def work(place: Place) -> Awaitable[bool]:
+            piece = (offset, offset + len(data), pack(self._packing, place, turn, offset, data))
+            run_by = (turn, node, until)
+            return self._beside(lambda tx: streams.keep(tx, session, place.salt, run_by, piece))
+
+        await self._owners.keep(session, self._place, work)
+
+    async def kept(self, session: SessionId, turn: int, after: int = 0) -> Kept | None:
+        """What is kept of a turn's stream."""
+        return await self._read(lambda connection: streams.kept(self._packing, connection, session, turn, after))
+
+    async def let_go(self, session: SessionId, turn: int) -> None:
+        """Forget what is kept of turns up to this one."""
+        await self._beside(lambda tx: streams.let_go(tx, session, turn))
 
     async def position(self) -> int:
         """The feed's latest position."""

@@ -65,6 +65,7 @@ class Job(NamedTuple):
     operation: Operation
     ticket: Ticket[Any]
     guarded: bool
+    quiet: bool = False
 
 
 def _empty_log(connection: apsw.Connection) -> None:
@@ -98,13 +99,15 @@ class Writer(Leading[Job]):
         self._hold = holding(self._lock)
         self._decided: list[Outcome] = []
         """What the batch under way comes to if its commit is made, until everyone has been told."""
+        self._loud = True
 
-    def submit(self, operation: Operation, *, guarded: bool = False) -> Ticket[Any]:
+    def submit(self, operation: Operation, *, guarded: bool = False, quiet: bool = False) -> Ticket[Any]:
         """Queue an operation; its ticket is delivered once the disk has it.
 
-        `guarded` operations may refuse after writing something: they get a savepoint of their own.
+        `guarded` operations may refuse after writing something: they get a savepoint of their own. For `quiet` ones
+        alone nobody is woken who watches the feed: it does not tell of them.
         """
-        return self._lead(Job(operation, Ticket(), guarded))
+        return self._lead(Job(operation, Ticket(), guarded, quiet))
 
     def _commit_batch(self) -> None:
         """Run what has queued up in one transaction and tell everyone how it went.
@@ -146,7 +149,8 @@ class Writer(Leading[Job]):
             self._forget()
             connection.execute("ROLLBACK")
         if self._decided:
-            self._committed()
+            if self._loud:
+                self._committed()
             deliver_all(self._decided)
             self._decided = []
         while self._queue and self._queue[0].ticket.done:
@@ -158,6 +162,7 @@ class Writer(Leading[Job]):
         try:
             transaction.execute("BEGIN IMMEDIATE")
             transaction.destroys = False
+            self._loud = not all(job.quiet for job in batch)
             self._decided = [self._run(transaction, job) for job in batch if not job.ticket.done]
             transaction.execute("COMMIT")
             if transaction.destroys:

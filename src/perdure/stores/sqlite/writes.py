@@ -24,10 +24,11 @@ from perdure.stores.refusals import (
     taken,
     unknown,
 )
-from perdure.stores.sqlite import blobs, rows, words
+from perdure.stores.sqlite import blobs, rows, streams, words
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction
+from perdure.stores.streams import redacted_turns
 
 ACTIVITY_SHIFT: Final = 26
 KEPT_SNAPSHOTS: Final = 16
@@ -163,6 +164,7 @@ def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: 
         since = min(changed.first for changed in commit.rewrites)
         tx.execute(Q["forget_snapshots"], (no, no, since))
         tx.execute(Q["blank_checkpoints"], (deflate(b""), no, no, since))
+        streams.blank(tx, no, redacted_turns(commit.rewrites))
     if commit.snapshot is not None:
         cache(tx, no, place, commit.snapshot)
     return position
@@ -371,6 +373,7 @@ def erase(
     for name in ("drop_segments", "drop_labels", "erase_snapshots", "erase_checkpoints", "erase_keys"):
         tx.execute(Q[name], (no,))
     blobs.forget(tx, no)
+    streams.forget(tx, no)
     tx.execute(Q["erase_session"], (no,))
     for move in accounts:
         _move_account(tx, move)

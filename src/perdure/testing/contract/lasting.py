@@ -4,7 +4,7 @@ import pytest
 
 from perdure.core.errors import VersionConflict
 from perdure.core.session.budget import Account
-from perdure.ports.store import KeyTaken, Store
+from perdure.ports.store import Kept, KeyTaken, Store
 from perdure.testing.ambient import FixedAmbient
 from perdure.testing.building import Builder, key_use, opens, said
 from perdure.testing.contract.looking import BEYOND, everything, grow, names, put, records_of, verify
@@ -36,6 +36,16 @@ class Lasting:
         after = await self.again(store)
         assert await everything(after, [made, branch], accounts=[PURSE], uses=[key_use("k")]) == before
         assert await names(after, text="word", title="kept", tags=("t",), metadata={"k": [1]}) == [made.session]
+        await after.close()
+
+    async def test_what_was_kept_of_a_stream_is_there_after_reopening(self, store: Store, make: Builder) -> None:
+        made = await put(store, make.create())
+        await store.keep(made.session, 1, node="n", until=9, offset=0, data=b"text")
+        after = await self.again(store)
+        assert await after.kept(made.session, 1) == Kept(turn=1, node="n", until=9, pieces=((0, b"text"),))
+        await after.keep(made.session, 1, node="n", until=9, offset=4, data=b"!")
+        await after.let_go(made.session, 1)
+        assert await after.kept(made.session, 1) is None
         await after.close()
 
     async def test_a_reopened_log_verifies_and_goes_on(self, store: Store, make: Builder) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from perdure.core.errors import BudgetExhausted
-from perdure.core.session.budget import Account, AccountMove
+from perdure.core.errors import BudgetExhausted, LimitReached
+from perdure.core.session.budget import TOKENS, Account, AccountMove, part_of
 from perdure.ports.store import Store
 from perdure.testing.ambient import FixedAmbient
 from perdure.testing.building import Builder, opens
@@ -87,6 +87,30 @@ class Accounts:
         refused = [outcome for outcome in outcomes if isinstance(outcome, BudgetExhausted)]
         assert (len(granted), len(refused)) == (16, 34)
         assert await store.account(PURSE) == Account(cap=1000, reserved=960)
+
+    async def test_what_one_part_of_an_account_refuses_leaves_the_others_as_they_were(
+        self, store: Store, make: Builder
+    ) -> None:
+        tokens = part_of(PURSE, TOKENS)
+        made = await put(store, make.create(accounts=(*opens(PURSE, 100), *opens(tokens, 50))))
+        before = await everything(store, [made], accounts=[PURSE, tokens])
+        both = (*reserves(10), AccountMove(account=tokens, reserve=51))
+        with pytest.raises(LimitReached) as refusal:
+            await store.append([make.append(made, accounts=both).commit])
+        found = refusal.value
+        assert (found.limit, found.account, found.left, found.asked) == (TOKENS, PURSE, 50, 51)
+        assert await everything(store, [made], accounts=[PURSE, tokens]) == before
+        fits = (*reserves(10), AccountMove(account=tokens, reserve=50))
+        await put(store, make.append(made, accounts=fits))
+        assert await store.account(PURSE) == Account(cap=100, reserved=10)
+        assert await store.account(tokens) == Account(cap=50, reserved=50)
+
+    async def test_what_was_charged_too_much_is_given_back(self, store: Store, make: Builder) -> None:
+        made = await put(store, make.create(accounts=opens(PURSE, 100)))
+        held = await put(store, make.append(made, accounts=reserves(90)))
+        paid = await put(store, make.append(held, accounts=settles(90, 90)))
+        await put(store, make.append(paid, accounts=(AccountMove(account=PURSE, spend=-60),)))
+        assert await store.account(PURSE) == Account(cap=100, spent=30)
 
     async def test_an_account_outlives_the_session_that_opened_it(
         self, store: Store, make: Builder, ambient: FixedAmbient

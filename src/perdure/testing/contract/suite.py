@@ -31,6 +31,7 @@ from perdure.testing.contract.bringing import Bringing
 from perdure.testing.contract.cold import Cold
 from perdure.testing.contract.feed import Closing, Feeding, Watching
 from perdure.testing.contract.finding import Filtering, Ordering
+from perdure.testing.contract.keeping import Streaming
 from perdure.testing.contract.keys import Keys
 from perdure.testing.contract.lasting import Lasting
 from perdure.testing.contract.money import Accounts
@@ -99,6 +100,7 @@ class StoreContract(
     Rewriting,
     Timers,
     Cold,
+    Streaming,
     Snapshots,
     Checkpoints,
     Filtering,

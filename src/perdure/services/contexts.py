@@ -1,0 +1,166 @@
+"""What a model is asked with: a session's context, put together once and then grown event by event."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from perdure.core.session.ids import SessionId
+from perdure.core.session.state import State
+from perdure.core.session.steering import FollowedUp
+from perdure.core.talk import tokens
+from perdure.core.talk.context import Context, Fixed, Passing, Rendering, assembled, begun, grown, tokens_of
+from perdure.core.talk.parts import Block, Result, Said, Tool, Usage
+from perdure.core.talk.templates import Template, chosen, rendered
+from perdure.core.talk.tokens import Calibration
+from perdure.services.sessions import Sessions
+
+KEPT: Final = 512
+"""How many sessions' contexts are kept at hand."""
+MESSAGES: Final = 200_000
+"""How many messages these may have together."""
+Place = tuple[SessionId, int, str]
+"""A session, when it was made, and a model: a session that was erased and made anew is another one."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A context as far as it has been put together, and the chain's digest there."""
+
+    rendering: Rendering
+    digest: bytes
+
+
+class Contexts:
+    """Contexts of sessions, cached while nobody takes anything back."""
+
+    def __init__(self, sessions: Sessions, prefix: str = "", templates: Iterable[Template] = ()) -> None:
+        self._sessions = sessions
+        self._prefix = prefix
+        self._templates = tuple(templates)
+        self._kept: OrderedDict[Place, Known] = OrderedDict()
+        self._messages = 0
+        self._calibrations: dict[str, Calibration] = {}
+
+    async def of(
+        self,
+        session: SessionId,
+        state: State,
+        model: str,
+        tools: tuple[Tool, ...],
+        *,
+        window: int | None,
+        said: Said | None = None,
+    ) -> Context:
+        """The context for the session's next request; `said` is what will be in the log by then."""
+        rendering = await self.rendering(session, state, model, tools)
+        if said is not None:
+            rendering = self._with(rendering, said, model)
+        return assembled(rendering, await self._passing(session, state), self._count(model), window)
+
+    async def rendering(self, session: SessionId, state: State, model: str, tools: tuple[Tool, ...]) -> Rendering:
+        """The session as far as it is in the log."""
+        fixed = Fixed(prefix=self._prefix, template=self._spoken(state), tools=tools)
+        place = (session, state.origin.created_at, model)
+        known = self._kept.get(place)
+        found = await self._grown(session, state, known, fixed, model) if known is not None else None
+        found = found or await self._begun(session, state, fixed, model)
+        self._keep(place, found)
+        return found.rendering
+
+    async def _grown(self, session: SessionId, state: State, known: Known, fixed: Fixed, model: str) -> Known | None:
+        """What is known, with what has come since; None when it is not what the log goes on from."""
+        log, after, upto = self._sessions.log, known.rendering.history.version, state.version
+        if known.rendering.fixed != fixed or not 0 < after <= upto:
+            return None
+        fresh = await log.steadily(session, lambda head: log.events(head, max(after - 1, head.anchor_version), upto))
+        if not fresh or fresh[0].version != after or fresh[0].digest != known.digest:
+            return None
+        rendering = grown(known.rendering, fresh[1:], self._count(model)) if len(fresh) > 1 else known.rendering
+        return None if rendering is None else Known(rendering, fresh[-1].digest)
+
+    async def _begun(self, session: SessionId, state: State, fixed: Fixed, model: str) -> Known:
+        log, after, upto = self._sessions.log, state.turns.compacted_to, state.version
+        events = await log.steadily(session, lambda head: log.events(head, max(after, head.anchor_version), upto))
+        return Known(begun(fixed, events, self._count(model)), events[-1].digest if events else b"")
+
+    def _keep(self, place: Place, known: Known) -> None:
+        self._drop(place)
+        self._kept[place] = known
+        self._messages += len(known.rendering.messages)
+        while len(self._kept) > 1 and (len(self._kept) > KEPT or self._messages > MESSAGES):
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, place: Place) -> None:
+        gone = self._kept.pop(place, None)
+        self._messages -= 0 if gone is None else len(gone.rendering.messages)
+
+    def forget(self, session: SessionId | None) -> None:
+        """Drop what is kept of a session, or of all."""
+        for place in [place for place in self._kept if session in (None, place[0])]:
+            self._drop(place)
+
+    def learn(self, model: str, estimated: int, usage: Usage) -> None:
+        """Take note of how many tokens a provider counted."""
+        known = self._calibrations.get(model) or Calibration(model=model)
+        self._calibrations[model] = tokens.learned(known, estimated, tokens.sent(usage))
+
+    def _count(self, model: str) -> Callable[[str], int]:
+        known = self._calibrations.get(model)
+        return tokens.estimate if known is None or not known.seen else partial(tokens.count, calibration=known)
+
+    def _spoken(self, state: State) -> str:
+        """What the session is configured to say first: its own prompt, else its template."""
+        config = state.config
+        if config.system_prompt is not None:
+            return config.system_prompt
+        if config.template is None:
+            return ""
+        template = chosen(self._templates, config.template.name, config.template.version)
+        return rendered(template, config.template.params)
+
+    async def _passing(self, session: SessionId, state: State) -> Passing:
+        pad = state.scratchpads.pads.get("")
+        due = [await self._follow_up(session, version) for version in state.steering.waiting]
+        return Passing(scratchpad="" if pad is None else pad.content, follow_ups=tuple(text for text in due if text))
+
+    async def _follow_up(self, session: SessionId, version: int) -> str:
+        log = self._sessions.log
+        events = await log.steadily(session, lambda head: log.events(head, version - 1, version))
+        data = events[0].data if events else None
+        return data.text if isinstance(data, FollowedUp) else ""
+
+    def _with(self, rendering: Rendering, said: Said, model: str) -> Rendering:
+        """The rendering as it will be once this is said."""
+        messages, sums = rendering.messages, rendering.sums
+        if messages and messages[-1].role == said.role:
+            blocks = _joined(messages[-1], said, rendering.history.pending)
+            joined = msgspec.structs.replace(messages[-1], blocks=blocks)
+            messages, sums = (*messages[:-1], joined), sums[:-1]
+        else:
+            messages = (*messages, said)
+        total = sums[-1] + tokens_of(messages[-1], self._count(model))
+        history = rendering.history
+        ends = history.ends if len(history.ends) == len(messages) else (*history.ends, history.version + 1)
+        return msgspec.structs.replace(
+            rendering,
+            messages=messages,
+            sums=(*sums, total),
+            history=msgspec.structs.replace(history, ends=ends),
+        )
+
+
+def _joined(last: Said, said: Said, pending: dict[str, str]) -> tuple[Block, ...]:
+    """What is said behind what there is: a result stands for the failed one that its call was closed with, before any
+    words, under the id that the call has here.
+    """
+    found = [msgspec.structs.replace(item, call=pending.get(item.call, item.call)) for item in _results(said)]
+    closed = {item.call for item in found}
+    before = [item for item in _results(last) if item.call not in closed]
+    words = [block for message in (last, said) for block in message.blocks if not isinstance(block, Result)]
+    return (*before, *found, *words)
+
+
+def _results(said: Said) -> list[Result]:
+    return [block for block in said.blocks if isinstance(block, Result)]
