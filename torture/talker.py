@@ -16,6 +16,7 @@ from perdure.compose import Services, embedded
 from perdure.compose.talking import Common, Talk
 from perdure.core.errors import PerdureError
 from perdure.core.session.ids import SessionId
+from perdure.core.talk.children import SpawnRequest
 from perdure.core.talk.routes import Models, Upstream
 from perdure.core.talk.turning import TurnRequest
 
@@ -73,6 +74,8 @@ async def carry_on(errand: Errand) -> None:
             count = (await services.sessions.loader.load(session)).state.turns.count
             if count:
                 await services.talking.outcome(session, count)
+            await services.spawning.recover(session)
+            await services.spawning.wait(session)
             outcome = await services.talking.run(session, TurnRequest(content="the end", model="up/echo"))
             say({"settled": session, "status": outcome.status})
         await services.quiet()
@@ -89,8 +92,14 @@ async def _hand(services: Services, sessions: list[SessionId], rng: random.Rando
         busy: Any = rng.choice(("reject", "enqueue", "enqueue", "interrupt", "rollback"))
         request = TurnRequest(content=msgspec.json.encode({"note": said}).decode(), busy=busy, max_tokens=200, key=said)
         try:
-            if rng.random() < 0.1:
+            chance = rng.random()
+            if chance < 0.1:
                 await _quietly(talking.steer(session, f"steer {said}"))
+                continue
+            if chance < 0.2:
+                share = rng.choice((None, 30_000))
+                task = SpawnRequest(task=f"task {said}", max_tokens=200, max_cost=share)
+                await _quietly(services.spawning.spawn(session, task, key=f"spawn {said}"))
                 continue
             outcome = await talking.run(session, request)
         except PerdureError:

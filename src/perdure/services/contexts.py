@@ -1,12 +1,13 @@
 """What a model is asked with: a session's context, put together once and then grown event by event."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
+from perdure.core.session.event import Event
 from perdure.core.session.ids import SessionId
 from perdure.core.session.state import State
 from perdure.core.session.steering import FollowedUp
@@ -40,6 +41,7 @@ class Contexts:
         self._prefix = prefix
         self._templates = tuple(templates)
         self._kept: OrderedDict[Place, Known] = OrderedDict()
+        self._places: dict[SessionId, set[Place]] = {}
         self._messages = 0
         self._calibrations: dict[str, Calibration] = {}
 
@@ -74,6 +76,9 @@ class Contexts:
         log, after, upto = self._sessions.log, known.rendering.history.version, state.version
         if known.rendering.fixed != fixed or not 0 < after <= upto:
             return None
+        recent = self._sessions.loader.recent(session)
+        if after == upto and recent is not None and recent.digest == known.digest:
+            return known
         fresh = await log.steadily(session, lambda head: log.events(head, max(after - 1, head.anchor_version), upto))
         if not fresh or fresh[0].version != after or fresh[0].digest != known.digest:
             return None
@@ -85,16 +90,32 @@ class Contexts:
         events = await log.steadily(session, lambda head: log.events(head, max(after, head.anchor_version), upto))
         return Known(begun(fixed, events, self._count(model)), events[-1].digest if events else b"")
 
+    def grew(self, session: SessionId, created_at: int, events: Sequence[Event]) -> None:
+        """Take note of what this process has just appended, so that it need not be read again."""
+        for place in [*self._places.get(session, ())] if events else ():
+            known = self._kept[place]
+            if place[1] == created_at and known.rendering.history.version == events[0].version - 1:
+                rendering = grown(known.rendering, events, self._count(place[2]))
+                if rendering is None:
+                    self._drop(place)
+                else:
+                    self._keep(place, Known(rendering, events[-1].digest))
+
     def _keep(self, place: Place, known: Known) -> None:
         self._drop(place)
         self._kept[place] = known
+        self._places.setdefault(place[0], set()).add(place)
         self._messages += len(known.rendering.messages)
         while len(self._kept) > 1 and (len(self._kept) > KEPT or self._messages > MESSAGES):
             self._drop(next(iter(self._kept)))
 
     def _drop(self, place: Place) -> None:
         gone = self._kept.pop(place, None)
-        self._messages -= 0 if gone is None else len(gone.rendering.messages)
+        if gone is not None:
+            self._messages -= len(gone.rendering.messages)
+            self._places[place[0]].discard(place)
+            if not self._places[place[0]]:
+                del self._places[place[0]]
 
     def forget(self, session: SessionId | None) -> None:
         """Drop what is kept of a session, or of all."""

@@ -7,7 +7,7 @@ A client that goes away is no reason to stop: the answer is heard and kept.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import msgspec
 from perdure.core.errors import PerdureError, ProviderCut, TurnRefused
 from perdure.core.session import commands as do
 from perdure.core.session.asking import ModelAnswered, ModelAsked
-from perdure.core.session.event import Draft, Payload
+from perdure.core.session.event import Draft, Event, Payload
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Phase
 from perdure.core.session.state import State
@@ -202,6 +202,9 @@ class Gateway:
         """The steps of the session's log; those that are known are not read again, if the log goes on from there."""
         place, log, version = (session, state.origin.created_at), self._sessions.log, state.version
         known, found = self._trails.get(place), None
+        recent = self._sessions.loader.recent(session)
+        if known is not None and known.version == version and recent is not None and recent.digest == known.digest:
+            return known.trail
         after = known.version - 1 if known is not None and 0 < known.version <= version else 0
         events = await log.steadily(session, lambda head: log.events(head, max(after, head.anchor_version), version))
         if known is not None and events and events[0].version == known.version and events[0].digest == known.digest:
@@ -216,6 +219,19 @@ class Gateway:
         if len(self._trails) > TRAILS:
             self._trails.popitem(last=False)
         return found.trail
+
+    def _grew(self, session: SessionId, events: Sequence[Event]) -> None:
+        """Take note of what this process has just appended, so that it need not be read again."""
+        loaded = self._sessions.loader.recent(session)
+        place = (session, 0 if loaded is None else loaded.state.origin.created_at)
+        known = self._trails.get(place)
+        if known is None or not events or known.version != events[0].version - 1:
+            return
+        grown = matching.grown(known.trail, events)
+        if grown is None:
+            del self._trails[place]
+        else:
+            self._trails[place] = Known(grown, events[-1].version, events[-1].digest)
 
     def _question(self, incoming: Incoming, state: State) -> Question:
         route = self._desk.calling.route(incoming.ask.model)
@@ -355,7 +371,8 @@ class Gateway:
         drafts = tuple(Draft(payload, agent=incoming.agent, target=payload.aim()) for payload in payloads)
         reserves = () if question is None else (question.reserve,)
         command = do.Advance(drafts=drafts, settles=settles, reserves=reserves, arranged=True, more=more)
-        await self._sessions.handle(session, command)
+        outcome = await self._sessions.handle(session, command)
+        self._grew(session, outcome.events)
         self._desk.runners.asks.difference_update(settle.reservation for settle in settles)
 
     async def close(self) -> None:

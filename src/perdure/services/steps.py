@@ -59,6 +59,7 @@ class Steps:
         self._tools: list[Call] = []
         self._follow_ups: tuple[int, ...] = ()
         self._chosen = ""
+        self._last: State
 
     async def _advance(
         self,
@@ -77,6 +78,9 @@ class Steps:
         if first and not outcome.repeated:
             self._begin(turn or outcome.events[0].turn or 0, outcome.first)
         self.version = outcome.version
+        loaded = self.desk.sessions.loader.recent(self.session)
+        self._last = (loaded or await self.desk.sessions.loader.load(self.session)).state
+        self.desk.contexts.grew(self.session, self._last.origin.created_at, outcome.events)
         return outcome
 
     def _begin(self, number: int, version: int) -> None:
@@ -88,8 +92,7 @@ class Steps:
     def _state(self) -> State:
         """The session as this process last saw it: after its own last append at least."""
         loaded = self.desk.sessions.loader.recent(self.session)
-        assert loaded is not None
-        return loaded.state
+        return self._last if loaded is None else loaded.state  # so many others may have been busy since
 
     def _waits(self) -> None:
         """Calls are left that somebody else must answer."""
