@@ -42,6 +42,8 @@ FOLLOWED: Final = 64
 """How many branches of a session are looked at for the one that a client goes on with, the newest first."""
 DIVERGED: Final = "diverged"
 """What a branch is called that a client's history made."""
+AT_ONCE: Final = 4
+"""So many frames are handed on at once, each by itself."""
 GRACE: Final = 10.0
 """Seconds in which answers may come to their end when a server is stopped."""
 FORGOTTEN: Final = 3_600_000_000
@@ -200,6 +202,8 @@ class Gateway:
 
     async def _trail(self, session: SessionId, state: State) -> Trail:
         """The steps of the session's log; those that are known are not read again, if the log goes on from there."""
+        if not state.turns.messages and not state.turns.count:  # nothing was said yet
+            return Trail(version=state.version)
         place, log, version = (session, state.origin.created_at), self._sessions.log, state.version
         known, found = self._trails.get(place), None
         recent = self._sessions.loader.recent(session)
@@ -274,7 +278,7 @@ class Gateway:
     async def _relayed(
         self, recorded: Recorded, incoming: Incoming, frames: Any, piecemeal: Piecemeal, began: int
     ) -> None:
-        folding, held = piecemeal.folding, list[Frame]()
+        folding, held, number = piecemeal.folding, list[Frame](), 0
         try:
             async with aclosing(frames):
                 async for frame in frames:
@@ -283,6 +287,8 @@ class Gateway:
                     held.append(frame)
                     if not folding.ended:
                         piecemeal.put(held.pop())
+                    if (number := number + 1) <= AT_ONCE:  # more may be there already: the first words go out first
+                        await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, no time
             if not folding.ended:
                 raise ProviderCut("the provider's answer broke off in the middle; ask again")
             await self._took(recorded, incoming, piecemeal.candidate, folding.answer(), began)

@@ -8,7 +8,7 @@ and charged; what was said to the log is never said twice.
 import asyncio
 from collections.abc import Coroutine
 from contextlib import aclosing
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -36,6 +36,8 @@ from perdure.services.steps import told
 from perdure.services.stops import Stopping
 
 T = TypeVar("T")
+AT_ONCE: Final = 4
+"""So many frames are told of at once, each by itself."""
 
 
 class Turn(Beginning, Stopping):
@@ -94,12 +96,15 @@ class Turn(Beginning, Stopping):
         sending = Sending(ask=question.ask, key=question.name)
         begun = await self.desk.calling.begin(question.route, sending)
         self._candidate = begun.candidate
+        number = 0
         async with aclosing(begun.frames) as frames:
             async for frame in frames:
                 for piece in frame.pieces:
                     self._folding.take(piece)
                     if not isinstance(piece, Failed):
                         self.running.tell(PieceCame(round=self._rounds, piece=piece))
+                if (number := number + 1) <= AT_ONCE:  # more may be there already: the first words go out first
+                    await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, no time
         if not self._folding.ended:
             raise ProviderCut("the provider's answer broke off in the middle; ask again")
         return self._folding.answer()
