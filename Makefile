@@ -74,7 +74,7 @@ test: $(READY) ## run the tests, two files at a time (JOBS=1: one)
 	@$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 serve: $(SERVE_FROM)/.ready ## serve perdure.db over HTTP on this machine, and print where to click
-	@$(SERVE_FROM)/bin/perdure serve $(ARGS)
+	@trap : INT; $(SERVE_FROM)/bin/perdure serve $(ARGS) || [ $$? -eq 130 ]
 
 $(SERVE_READY): requirements/server.txt pyproject.toml
 	@if ! $(SERVE_VENV)/bin/python -c "$(PROBE)" >/dev/null 2>&1; then \

@@ -9,10 +9,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import perdure
-from perdure.core.errors import Invalid, Refused
-from perdure.models import Models, Talk, TurnEnded, Upstream
+from perdure.core.errors import Invalid, ProviderFailed, Refused, TurnRefused, UnknownModel
+from perdure.edge.cli.app import perdure as command_line
+from perdure.models import Models, Talk, TurnBroke, TurnEnded, Upstream
 
 THREAD = "perdure-turns"
 
@@ -164,8 +166,13 @@ def test_functions_are_tools_for_models_and_with_a_version_for_sessions_that_wak
 
 def test_a_tool_that_needs_a_person_parks_the_turn_until_it_is_answered() -> None:
     paid: list[int] = []
+
+    def noted(amount: int) -> str:
+        paid.append(amount)
+        return "paid"
+
     with perdure.open(":memory:") as db:
-        db.tools.register("pay", lambda amount: paid.append(amount) or "paid", approval=True)
+        db.tools.register("pay", noted, approval=True)
         session = db.create("trip")
         outcome = session.send('call pay {"amount": 5}')
         assert (outcome.status, paid) == ("parked", [])
@@ -234,3 +241,152 @@ async def test_a_steer_cuts_short_what_runs_and_the_turn_goes_on_with_it() -> No
         outcome = await turn
         assert (outcome.status, outcome.turn) == ("finished", 1)
         assert [event.kind for event in await session.events()].count("steered") == 1
+
+
+# ── what is wrong is told at once ──
+
+
+def test_an_upstream_has_the_name_under_which_it_stands() -> None:
+    models = Models(upstreams={"here": Upstream(kind="offline")}, default="here/big")
+    with perdure.open(":memory:", talk=Talk(models=models)) as db:
+        assert db.create("trip").send("Hello").model == "big"
+
+
+@pytest.mark.parametrize(
+    ("models", "told"),
+    [
+        (Models(upstreams={"here": Upstream(name="there", kind="offline")}), "its name must be that"),
+        (Models(upstreams={"here": Upstream(kind="offline")}, default="nobody/x"), "there is no model 'nobody/x'"),
+        (Models(upstreams={"here": Upstream(kind="offline")}, aliases={"best": "nobody/x"}), "'nobody/x'"),
+        (Models(upstreams={}), "name at least one"),
+        (Models(upstreams={"here": Upstream(kind="morse")}), "its kind must be one of"),  # type: ignore[arg-type]
+        (Models(upstreams={"here": "offline"}), "Upstream objects"),  # type: ignore[dict-item]
+        ({"upstreams": {}}, "perdure.models.Models"),
+    ],
+)
+async def test_models_that_lead_nowhere_are_told_when_the_store_is_opened(models: Any, told: str) -> None:
+    with pytest.raises((Invalid, UnknownModel), match=told):
+        perdure.open(":memory:", talk=Talk(models=models))
+    with pytest.raises((Invalid, UnknownModel), match=told):
+        await perdure.aopen(":memory:", talk=Talk(models=models))
+
+
+def test_what_is_not_there_is_not_among_what_is() -> None:
+    models = Models(upstreams={"here": Upstream(kind="offline")}, default="nobody/x", aliases={"best": "nobody/x"})
+    with pytest.raises(UnknownModel) as wrong:
+        perdure.open(":memory:", talk=Talk(models=models))
+    assert "there are here/…;" in wrong.value.message
+
+
+# ── going on ──
+
+
+def broken(db: perdure.Perdure, words: str = "Hello") -> perdure.Session:
+    """A session whose first turn broke."""
+    session = db.create("trip")
+    with pytest.raises(ProviderFailed, match=r"go on with send\(\) without words"):
+        session.send(words, model="down/x")
+    return session
+
+
+DOWN = Models(
+    upstreams={
+        "down": Upstream(kind="openai-chat", base_url="http://127.0.0.1:9/v1", retries=0),
+        "offline": Upstream(kind="offline"),
+    },
+    default="offline/offline",
+)
+
+
+def test_a_turn_that_broke_says_how_to_go_on_and_goes_on_so() -> None:
+    with perdure.open(":memory:", talk=Talk(models=DOWN)) as db:
+        session = broken(db)
+        assert "Hello" in session.send().text
+        *_, last = db.create("other").stream("Hello", model="down/x")
+        assert isinstance(last, TurnBroke)
+        assert "send() without words" in last.detail
+
+
+def test_a_child_that_broke_is_not_told_to_go_on() -> None:
+    with perdure.open(":memory:", talk=Talk(models=DOWN)) as db:
+        child = db.create("trip").spawn("Look", model="down/x", wait=True)
+        assert child.status == "failed"
+        assert child.error
+        assert "send()" not in child.error
+
+
+def test_without_words_there_must_be_something_to_go_on_with() -> None:
+    with perdure.open(":memory:", talk=Talk(models=DOWN)) as db:
+        session = db.create("trip")
+        for _ in range(2):
+            with pytest.raises(TurnRefused, match="say something"):
+                session.send()
+            assert session.send("Hello").status == "finished"
+        assert len(session.turns()) == 2
+        session.steer("Take the train")
+        assert session.send().status == "finished"
+        session.follow_up("Look at the prices")
+        assert session.send().status == "finished"
+        with pytest.raises(TurnRefused, match="say something"):
+            session.send()
+        session.spawn("Look", wait=True)
+        assert session.send().status == "finished"
+
+
+def test_whoever_speaks_while_a_person_is_asked_is_told_whom_to_ask(tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+    with perdure.open(path, seal=False) as db:
+        db.tools.register("pay", pay, approval=True)
+        session = db.create("trip")
+        [call] = session.send('call pay {"amount": 5}').waiting
+        with pytest.raises(TurnRefused, match=rf"waits for a person to allow .*perdure approvals {session.id}"):
+            session.send("And?")
+        assert session.approve(call.id).status == "finished"
+        [call] = session.send('call pay {"amount": 5}').waiting
+        runner = CliRunner().invoke(command_line, ["approvals", str(session.id), "--allow", call.id, "--store", path])
+        assert "goes on with send() without words where its tools are" in runner.stderr
+        with pytest.raises(TurnRefused, match="where its tools are"):
+            session.send("And?")
+        assert session.send().text == "pay answered: paid 5."
+
+
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+# ── what is told of tools, configuration and money ──
+
+
+def test_a_tool_that_does_not_say_what_it_takes_is_refused() -> None:
+    with perdure.open(":memory:") as db:
+        for tool in (len, lambda where: where, print):
+            with pytest.raises(Invalid, match=r"annotate|wrap"):
+                db.tools.register("look", tool)
+        db.tools.register("now", lambda: "noon")
+
+
+def test_an_unknown_field_of_a_configuration_is_told_with_those_there_are() -> None:
+    with perdure.open(":memory:") as db, pytest.raises(Invalid, match=r"there are model, system_prompt, .*max_cost"):
+        db.create("trip", config={"max_price": 5})
+
+
+def test_without_a_cap_the_account_shows_what_the_session_spent() -> None:
+    with perdure.open(":memory:") as db:
+        session = db.create("trip")
+        session.reserve("a", 10)
+        session.settle("a", 7)
+        session.reserve("b", 5)
+        assert (session.account().spent, session.account().reserved, session.account().left) == (7, 5, None)
+
+
+def test_somebody_is_told_before_a_compaction_and_adds_to_what_is_preserved() -> None:
+    def keep(going: Any) -> str:
+        return f"Of {going.turns} turns the fares count."
+
+    with perdure.open(":memory:", talk=Talk(before_compact=(keep,))) as db:
+        session = db.create("trip", config={"compaction": {"threshold": 0.05, "keep_last": 2}})
+        for number in range(20):
+            session.send(f"Ticket TRIP-{number}. " + "It is a slow train. " * 100)
+        compacted: list[Any] = [event.data for event in session.events() if event.kind == "compacted"]
+        assert "the fares count" in str(compacted[0].preserved)

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure.core.errors import (
+    Invalid,
     ProviderBusy,
     ProviderCut,
     ProviderDown,
@@ -111,7 +113,15 @@ async def test_it_is_asked_as_often_as_its_upstream_allows(server: Server) -> No
 
 @pytest.mark.parametrize(
     ("model", "asked"),
-    [("cut-at-start", 3), ("malformed-first", 3), ("overloaded", 3), ("overloaded-first", 3), ("400", 1), ("401", 1)],
+    [
+        ("cut-at-start", 3),
+        ("html", 1),
+        ("malformed-first", 1),
+        ("overloaded", 3),
+        ("overloaded-first", 3),
+        ("400", 1),
+        ("401", 1),
+    ],
 )
 async def test_only_what_helps_is_tried_again(server: Server, model: str, asked: int) -> None:
     calls, _ = calling(server, fuse=Fuse())
@@ -155,6 +165,19 @@ async def test_a_request_that_is_wrong_is_wrong_everywhere(server: Server, other
         await calls.whole(calls.route("one/400"), sending("x"))
     await calls.close()
     assert other.counts.requests == 0
+
+
+async def test_who_cannot_be_told_what_is_asked_is_passed_over(server: Server, other: Server) -> None:
+    calls, _ = calling(server, other)
+    thinking = {"anthropic": {"thinking": {"type": "enabled", "budget_tokens": 1024}}}
+    asked = sending("x")
+    asked = msgspec.structs.replace(asked, ask=msgspec.structs.replace(asked.ask, extra=thinking))
+    with pytest.raises(ProviderDown):
+        await calls.whole(calls.route("one/500"), asked)
+    assert other.counts.requests == 0, "what the first choice told is heard"
+    with pytest.raises(Invalid, match="thinking"):
+        await calls.whole(calls.route("two/echo"), asked)
+    await calls.close()
 
 
 async def test_when_nobody_answers_the_first_choice_is_heard(server: Server, other: Server) -> None:

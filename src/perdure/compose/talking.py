@@ -10,6 +10,7 @@ from perdure.core.talk.routes import OFFLINE, Models
 if TYPE_CHECKING:
     from perdure.core.talk.templates import Template
     from perdure.ports.ambient import Ambient
+    from perdure.services.compacting import Hook
     from perdure.services.desk import Desk, TurnSettings
     from perdure.services.lifecycle import Lifecycle
     from perdure.services.sessions import Sessions
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
 
 
 class Talk(msgspec.Struct, frozen=True, kw_only=True):
-    """How sessions talk: to which models, with which prefix, templates and bounds."""
+    """How sessions talk: to which models, with which prefix, templates and bounds. Each of `before_compact` is told
+    what a compaction is about to sum up; see `perdure.services.compacting`.
+    """
 
     models: Models = OFFLINE
     prefix: str = ""
     templates: "tuple[Template, ...]" = ()
     settings: "TurnSettings | None" = None
+    before_compact: "tuple[Hook, ...]" = ()
 
 
 class Common:
@@ -40,7 +44,7 @@ class Common:
         self.ambient = ambient
         self.node = this_node(ambient.random(4))
         self.calling = Calling(talk.models, ambient, prices=self.prices)
-        self.pricing = Pricing(self.prices)
+        self.pricing = Pricing(self.prices, talk.models)
         self.tooling = tooling or Tooling()
         self.caching = Caching(ambient.now)
 
@@ -58,13 +62,19 @@ class Common:
 
 def desk(sessions: "Sessions", lifecycle: "Lifecycle", common: Common) -> "Desk":
     """The services that a tenant's turns call on."""
-    from perdure.services.compacting import Compacting
+    from perdure.services.blobs import Blobs
+    from perdure.services.compacting import BEFORE, Compacting
     from perdure.services.contexts import Contexts
     from perdure.services.desk import DEFAULTS, Desk
     from perdure.services.leases import Leases
+    from perdure.services.pictures import Pictures
     from perdure.services.running import Runners
 
-    runners, contexts = Runners(), Contexts(sessions, common.talk.prefix, common.talk.templates)
+    pictures = Pictures(lambda: Blobs(sessions))
+    compacting = Compacting(sessions, common.calling, common.prices, node=common.node)
+    for hook in common.talk.before_compact:
+        compacting.hook(BEFORE, hook)
+    runners, contexts = Runners(), Contexts(sessions, pictures, common.talk.prefix, common.talk.templates)
     tenant = sessions.identity.tenant
     sessions.loader.forgetting += [
         contexts.forget,
@@ -77,7 +87,7 @@ def desk(sessions: "Sessions", lifecycle: "Lifecycle", common: Common) -> "Desk"
         contexts=contexts,
         tooling=common.tooling,
         caching=common.caching,
-        compacting=Compacting(sessions, common.calling, common.prices, node=common.node),
+        compacting=compacting,
         pricing=common.pricing,
         ambient=common.ambient,
         node=common.node,

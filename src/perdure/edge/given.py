@@ -21,6 +21,7 @@ MAX_TEXT = 1000
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 """The times that stores compare, in microseconds since 1970."""
 _CAPS = ("max_cost", "max_tokens", "max_rounds")
+_CONFIG = frozenset(Config.__struct_fields__)
 Time = datetime | int | None
 Progress = Callable[[int, int], None]
 
@@ -139,7 +140,8 @@ def config_of(config: Config | dict[str, Any] | None) -> Config | None:
     try:
         return msgspec.convert(config, Config)
     except (msgspec.ValidationError, UnicodeEncodeError) as wrong:
-        raise Invalid(f"config: {wrong}") from wrong
+        there = f"; there are {', '.join(Config.__struct_fields__)}" if config.keys() - _CONFIG else ""
+        raise Invalid(f"config: {wrong}{there}") from wrong
 
 
 def fields_of(config: Config | dict[str, Any] | None) -> tuple[str, ...]:

@@ -68,7 +68,9 @@ class Spending:
         return await self._do(do.Correct(reservation=given.text_of(name, "a reservation"), cost=cost), key=key)
 
     async def account(self) -> Account:
-        """The account the session draws on; without one there is no limit."""
+        """The account the session draws on with its branches and children. Without a cap there is no limit, and what
+        was spent is the session's own.
+        """
         from perdure.services.accounts import account_of
 
         return await account_of(self._services.store, self._services.sessions.loader, await self._state())

@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
+from msgspec.structs import replace
+
 from perdure.compose import Services
 from perdure.core.errors import Invalid
 from perdure.core.session.ids import SessionId
@@ -73,6 +75,11 @@ class Speaking:
 
         Without content, the session goes on where it stopped. What a provider, a budget or a limit refuses is raised;
         the session can be used afterwards.
+
+        Options: `model`, `max_tokens`, `temperature`, `top_p` and `stop` for the model; `tools` that the caller runs,
+        and `results` of those by the ids of their calls; `busy` (reject, enqueue, interrupt, rollback) for a turn that
+        still runs; `cache` (off, exact, semantic); `agent` and `strategy` to charge; `key`, under which the same call
+        is one turn; `extra` fields for the provider.
         """
         request = request_of(content, asked)
         return await self._services.home.do(lambda: self._services.talking.run(self.id, request))
@@ -80,7 +87,8 @@ class Speaking:
     async def stream(self, content: Any = None, **asked: Unpack[Asking]) -> "AsyncGenerator[TurnEvent, None]":
         """A turn as it goes, event by event, until it is over or waits for somebody. It goes on if nobody looks.
 
-        The last event is `TurnEnded`, with what came of it, or `TurnBroke`, with what went wrong.
+        The last event is `TurnEnded`, with what came of it, or `TurnBroke`, with what went wrong. Options are those of
+        `send`: model, max_tokens, temperature, top_p, stop, tools, results, busy, cache, agent, strategy, key, extra.
         """
         request = request_of(content, asked)
         async for event in self._services.home.each(lambda: self._events(request)):
@@ -262,4 +270,20 @@ def talk_of(talk: Any) -> "Talk | None":
 
     if not isinstance(talk, Talk):
         raise Invalid(f"talk is a perdure.models.Talk, not {shown(talk)}")
-    return talk
+    return _sound(talk)
+
+
+def _sound(talk: "Talk") -> "Talk":
+    """The same, if its models lead somewhere; else `Invalid` or `UnknownModel`, before anything is opened."""
+    from perdure.compose.pricing import loaded
+    from perdure.core.talk.routes import OFFLINE, Models, Upstream, checked
+
+    models: Any = talk.models
+    if models is OFFLINE:
+        return talk
+    if not isinstance(models, Models):
+        raise Invalid(f"models is a perdure.models.Models, not {shown(models)}")
+    upstreams: Any = models.upstreams
+    if not isinstance(upstreams, dict) or any(not isinstance(item, Upstream) for item in upstreams.values()):
+        raise Invalid("upstreams are perdure.models.Upstream objects by their names, like {name: Upstream(kind=…)}")
+    return replace(talk, models=checked(models, loaded()))

@@ -8,6 +8,7 @@ from perdure.core.errors import Invalid
 from perdure.services.toolbox import Allow, Toolbox
 from perdure.services.tooling import TIMEOUT
 from perdure.tools.mcp_link import HttpServer, Server, StdioServer
+from perdure.tools.python import must_say
 
 
 class Tools(Toolbox):
@@ -44,5 +45,7 @@ class Tools(Toolbox):
             raise Invalid("substitutes_for and allow are for tools with a version; give that before the function")
         if not callable(version) and not isinstance(version, StdioServer | HttpServer):
             raise Invalid(f"a tool is a function or an MCP server, not {version!r:.80}", tool=name)
+        if not isinstance(version, StdioServer | HttpServer):
+            must_say(version, name)
         tooling = self._services.common.tooling
         tooling.register(name, version, approval=approval, timeout=timeout, idempotent=idempotent)

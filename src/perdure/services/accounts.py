@@ -9,7 +9,7 @@ from functools import reduce
 
 from perdure.core.errors import Invalid, NotFound
 from perdure.core.session import budget, caps, costs
-from perdure.core.session.budget import COST, LIMITS, Account, AccountMove
+from perdure.core.session.budget import COST, LIMITS, TOKENS, Account, AccountMove
 from perdure.core.session.caps import Moves
 from perdure.core.session.costs import Costs
 from perdure.core.session.ids import SessionId
@@ -36,13 +36,23 @@ async def moves_of(store: Store, loader: Loader, before: State, written: Written
 
 
 async def account_of(store: Store, loader: Loader, state: State, limit: str = COST) -> Account:
-    """A part of the account a session draws on, as its next reservation will find it; without one there is no limit."""
+    """A part of the account a session draws on, as its next reservation will find it. Without one there is no limit,
+    and what was spent is the session's own.
+    """
     account = state.origin.account
     if account is None:
-        return Account()
+        return _own(state, limit)
     known = await store.account(budget.part_of(account, limit))
     opening = caps.of_account(account, await _opening(store, loader, account, state), limit)
     return reduce(budget.apply, opening, known or Account())
+
+
+def _own(state: State, limit: str) -> Account:
+    """What a session used that draws on no account."""
+    part = state.budget
+    used = {COST: (part.spent, part.open), TOKENS: (part.settled_tokens, part.held)}
+    spent, aside = used.get(limit, (part.settled_rounds, part.held_rounds))
+    return Account(spent=spent, reserved=sum(aside.values()))
 
 
 async def costs_of(store: Store, loader: Loader, state: State) -> Costs:

@@ -11,11 +11,19 @@ from perdure.core.session.event import Payload
 from perdure.core.session.ids import SessionId
 from perdure.core.session.origin import Compaction
 from perdure.core.session.state import State
-from perdure.core.session.turns import CallStatus, OpenTurn, ToolAsked, ToolFinished, ToolStarted, TurnStarted
+from perdure.core.session.turns import (
+    CallStatus,
+    OpenTurn,
+    ToolAsked,
+    ToolFinished,
+    ToolStarted,
+    TurnInterrupted,
+    TurnStarted,
+)
 from perdure.core.talk import history
 from perdure.core.talk.compacting import due
 from perdure.core.talk.content import call_of
-from perdure.core.talk.context import Context
+from perdure.core.talk.context import Context, user_last
 from perdure.core.talk.parts import Ask, Call, Said, Usage
 from perdure.core.talk.routes import AUTO
 from perdure.core.talk.routing import chosen
@@ -43,6 +51,8 @@ class Beginning(Steps):
             return await self._continued(state, results, allowed)
         said = Said(role="user", blocks=request.blocks) if request.content is not None else None
         spoken = said or (Said(role="user", blocks=request.results) if request.results else None)
+        if open is None and spoken is None:
+            await self._must_have_more(state)
         question = await self._prepared(state, spoken)
         start: list[Payload] = [*results]
         if open is None:
@@ -55,6 +65,17 @@ class Beginning(Steps):
         return await self._advance(
             (*start, self._noded(question.asked)), turn=open.number if open else None, reserves=(question.reserve,)
         )
+
+    async def _must_have_more(self, state: State) -> None:
+        """Refuse to go on when nothing was cut off, and nothing was said since the last answer."""
+        if state.steering.waiting:
+            return
+        log = self.desk.sessions.log
+        events = history.told(await log.steadily(self.session, lambda head: log.last_turns(head, 1)))
+        spoken = history.history_of(events).messages
+        cut_off = any(event.kind == TurnInterrupted.kind for event in events)
+        if not cut_off and (not spoken or spoken[-1].role == "assistant"):
+            raise TurnRefused("there is nothing to go on with: all that was said is answered; say something")
 
     async def _continued(self, state: State, results: Sequence[Payload], allowed: list[str]) -> Outcome:
         """Calls are left: those that a person has allowed are run now, the others go on waiting."""
@@ -117,7 +138,7 @@ class Beginning(Steps):
             raise PromptTooLong(told, over=context.over, window=room)
         ask = Ask(
             model=model,
-            messages=context.messages,
+            messages=user_last(context.messages),
             system=context.system,
             tools=context.tools,
             max_tokens=limit,
@@ -175,7 +196,8 @@ class Beginning(Steps):
 
 def _must_wait_for(request: TurnRequest, open: OpenTurn | None) -> None:
     """Refuse results that nobody waits for."""
-    waiting = {} if open is None else open.calls
+    calls = {} if open is None else open.calls
+    waiting = {call: item for call, item in calls.items() if item.status is CallStatus.ASKED}
     strange = [result.call for result in request.results if result.call not in waiting]
     if strange:
         there = f"waiting are {', '.join(waiting)}" if waiting else "no call waits for one"

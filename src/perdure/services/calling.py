@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, overload
 import msgspec
 
 from perdure.core.errors import PerdureError, ProviderCut, ProviderDown, ProviderFailed, ProviderRefused
+from perdure.core.talk.carrying import lost
 from perdure.core.talk.prices import Prices
 from perdure.core.talk.retrying import (
     BOUND,
@@ -128,6 +129,10 @@ class Calling:
         told: PerdureError | None = None
         for number, candidate in enumerate(route.candidates, 1):
             sent = msgspec.structs.replace(sending, ask=msgspec.structs.replace(sending.ask, model=candidate.model))
+            if (unsaid := lost(sent.ask, candidate.form)) is not None:
+                if told is None:
+                    raise unsaid
+                continue  # who cannot be told what is asked is no help
             try:
                 return candidate, await self._tried(candidate, sent, ask, last=number == len(route.candidates))
             except (ProviderFailed, ProviderRefused) as error:

@@ -16,6 +16,7 @@ from perdure.core.talk.context import Context, Fixed, Passing, Rendering, assemb
 from perdure.core.talk.parts import Block, Result, Said, Tool, Usage
 from perdure.core.talk.templates import Template, chosen, rendered
 from perdure.core.talk.tokens import Calibration
+from perdure.services.pictures import Pictures
 from perdure.services.sessions import Sessions
 
 KEPT: Final = 512
@@ -36,8 +37,11 @@ class Known(msgspec.Struct, frozen=True):
 class Contexts:
     """Contexts of sessions, cached while nobody takes anything back."""
 
-    def __init__(self, sessions: Sessions, prefix: str = "", templates: Iterable[Template] = ()) -> None:
+    def __init__(
+        self, sessions: Sessions, pictures: Pictures, prefix: str = "", templates: Iterable[Template] = ()
+    ) -> None:
         self._sessions = sessions
+        self._pictures = pictures
         self._prefix = prefix
         self._templates = tuple(templates)
         self._kept: OrderedDict[Place, Known] = OrderedDict()
@@ -59,7 +63,8 @@ class Contexts:
         rendering = await self.rendering(session, state, model, tools)
         if said is not None:
             rendering = self._with(rendering, said, model)
-        return assembled(rendering, await self._passing(session, state), self._count(model), window)
+        found = assembled(rendering, await self._passing(session, state), self._count(model), window)
+        return msgspec.structs.replace(found, messages=await self._pictures.fetched(session, found.messages))
 
     async def rendering(self, session: SessionId, state: State, model: str, tools: tuple[Tool, ...]) -> Rendering:
         """The session as far as it is in the log."""
@@ -119,6 +124,7 @@ class Contexts:
 
     def forget(self, session: SessionId | None) -> None:
         """Drop what is kept of a session, or of all."""
+        self._pictures.forget(session)
         for place in [place for place in self._kept if session in (None, place[0])]:
             self._drop(place)
 

@@ -77,7 +77,12 @@ class Erasure:
         if state.origin.account is None:
             return ()
         moves, part = list[AccountMove](), state.budget
-        for name in state.budget.open:
+        for name in [name for name in part.asked if name in part.open]:  # a model was asked, and will want its money
+            rounds, tokens = part.held_rounds.get(name, 0), part.held.get(name, 0)
+            settled = budget.settle(part, name, part.open[name], estimated=True, tokens=tokens, rounds=rounds)
+            moves += budget.moves(state.origin.account, settled)
+            part = reduce(budget.follow, settled, part)
+        for name in part.open:
             if (closing := await closing_of(self._store, session, name)) is not None:  # a child's slice: what it took
                 command = closing.settle
                 settled = budget.settle(part, name, command.cost, tokens=command.tokens, rounds=command.rounds)

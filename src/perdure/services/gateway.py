@@ -6,25 +6,24 @@ A client that goes away is no reason to stop: the answer is heard and kept.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import PerdureError, ProviderCut, TurnRefused
+from perdure.core.errors import NotFound, PerdureError, ProviderCut, Refused, TurnRefused
 from perdure.core.session import commands as do
 from perdure.core.session.asking import ModelAnswered, ModelAsked
-from perdure.core.session.event import Draft, Event, Payload
+from perdure.core.session.event import Draft, Payload
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Phase
 from perdure.core.session.state import State
-from perdure.core.talk import matching
+from perdure.core.session.turns import CallStatus
 from perdure.core.talk.folding import Folding
 from perdure.core.talk.history import payloads_of
-from perdure.core.talk.matching import Match, Trail, matched, trail_of
-from perdure.core.talk.parts import Answer, Ask, Said
+from perdure.core.talk.matching import Match, matched
+from perdure.core.talk.parts import Answer, Ask, Result, Said
 from perdure.core.talk.routes import Candidate, Route
 from perdure.core.talk.tokens import estimate_ask
 from perdure.core.talk.turning import Diverging, calls_in
@@ -35,9 +34,9 @@ from perdure.services.desk import Desk
 from perdure.services.nodes import is_gone
 from perdure.services.questions import Question
 from perdure.services.requests import BranchRequest
+from perdure.services.trails import Trails
+from perdure.waiting import unbroken
 
-TRAILS: Final = 512
-"""How many sessions' trails are kept at hand."""
 FOLLOWED: Final = 64
 """How many branches of a session are looked at for the one that a client goes on with, the newest first."""
 DIVERGED: Final = "diverged"
@@ -48,14 +47,6 @@ GRACE: Final = 10.0
 """Seconds in which answers may come to their end when a server is stopped."""
 FORGOTTEN: Final = 3_600_000_000
 """Microseconds after which nobody waits for an answer any more."""
-
-
-class Known(msgspec.Struct, frozen=True):
-    """The steps of a session's log up to a version, and the chain's digest there."""
-
-    trail: Trail
-    version: int
-    digest: bytes
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +102,7 @@ class Gateway:
         self._desk = desk
         self._sessions = desk.sessions
         self._branches = branches
-        self._trails: OrderedDict[tuple[SessionId, int], Known] = OrderedDict()
+        self._trails = Trails(desk.sessions)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ── before ──
@@ -128,9 +119,9 @@ class Gateway:
             origin = session
             session, found = known or (await self._branched(session, found, incoming), found)
             state = (await self._sessions.loader.load(session)).state
+        _must_be_the_clients(found.suffix, state)
         spoken = [payload for said in found.suffix for payload in payloads_of(said)]
         question = self._question(incoming, state)
-        self._desk.runners.asks.add(question.name)
         await self._advance(session, incoming, (*spoken, self._asked(question)), more=True, question=question)
         return Recorded(session=session, question=question, content=True, branched=origin)
 
@@ -138,14 +129,13 @@ class Gateway:
         """Where the client stands; who sends no history stands where the log does."""
         if incoming.continues:
             return Match(known=0, suffix=incoming.ask.messages, at=state.version, diverged=False)
-        return matched(await self._trail(session, state), incoming.ask.messages)
+        return matched(await self._trails.of(session, state), incoming.ask.messages)
 
     async def account(self, ledger: SessionId, incoming: Incoming) -> Recorded:
         """Reserve what an answer may cost in a session that keeps costs alone."""
         state = (await self._sessions.loader.load(ledger)).state
         await self._given_up(ledger, state)
         question = self._question(incoming, state)
-        self._desk.runners.asks.add(question.name)
         await self._advance(ledger, incoming, (self._asked(question),), question=question)
         return Recorded(session=ledger, question=question, content=False)
 
@@ -200,43 +190,6 @@ class Gateway:
         head = await self._sessions.log.head(session)
         return max(1, head.anchor_version)
 
-    async def _trail(self, session: SessionId, state: State) -> Trail:
-        """The steps of the session's log; those that are known are not read again, if the log goes on from there."""
-        if not state.turns.messages and not state.turns.count:  # nothing was said yet
-            return Trail(version=state.version)
-        place, log, version = (session, state.origin.created_at), self._sessions.log, state.version
-        known, found = self._trails.get(place), None
-        recent = self._sessions.loader.recent(session)
-        if known is not None and known.version == version and recent is not None and recent.digest == known.digest:
-            return known.trail
-        after = known.version - 1 if known is not None and 0 < known.version <= version else 0
-        events = await log.steadily(session, lambda head: log.events(head, max(after, head.anchor_version), version))
-        if known is not None and events and events[0].version == known.version and events[0].digest == known.digest:
-            grown = matching.grown(known.trail, events[1:])
-            found = None if grown is None else Known(grown, version, events[-1].digest)
-        if found is None:
-            if after:
-                events = await log.steadily(session, lambda head: log.events(head, head.anchor_version, version))
-            found = Known(trail_of(events), version, events[-1].digest if events else b"")
-        self._trails[place] = found
-        self._trails.move_to_end(place)
-        if len(self._trails) > TRAILS:
-            self._trails.popitem(last=False)
-        return found.trail
-
-    def _grew(self, session: SessionId, events: Sequence[Event]) -> None:
-        """Take note of what this process has just appended, so that it need not be read again."""
-        loaded = self._sessions.loader.recent(session)
-        place = (session, 0 if loaded is None else loaded.state.origin.created_at)
-        known = self._trails.get(place)
-        if known is None or not events or known.version != events[0].version - 1:
-            return
-        grown = matching.grown(known.trail, events)
-        if grown is None:
-            del self._trails[place]
-        else:
-            self._trails[place] = Known(grown, events[-1].version, events[-1].digest)
-
     def _question(self, incoming: Incoming, state: State) -> Question:
         route = self._desk.calling.route(incoming.ask.model)
         ask = msgspec.structs.replace(incoming.ask, model=route.candidates[0].model)
@@ -254,11 +207,11 @@ class Gateway:
         began, folding = self._desk.ambient.now(), Folding()
         try:
             answered = await self._desk.calling.whole(recorded.question.route, self._sending(recorded, incoming))
-        except PerdureError as error:
-            await asyncio.shield(self._failed(recorded, incoming, None, folding, error, began))
+        except (PerdureError, asyncio.CancelledError) as error:
+            await unbroken(self._failed(recorded, incoming, None, folding, error, began))
             raise
         answer = answered.whole.answer
-        await asyncio.shield(self._took(recorded, incoming, answered.candidate, answer, began))
+        await unbroken(self._took(recorded, incoming, answered.candidate, answer, began))
         return answer, answered.whole.raw if answered.candidate.form == incoming.form else b""
 
     async def streamed(self, recorded: Recorded, incoming: Incoming) -> Piecemeal:
@@ -266,8 +219,8 @@ class Gateway:
         began = self._desk.ambient.now()
         try:
             begun = await self._desk.calling.begin(recorded.question.route, self._sending(recorded, incoming))
-        except PerdureError as error:
-            await asyncio.shield(self._failed(recorded, incoming, None, Folding(), error, began))
+        except (PerdureError, asyncio.CancelledError) as error:
+            await unbroken(self._failed(recorded, incoming, None, Folding(), error, began))
             raise
         piecemeal = Piecemeal(begun.candidate)
         task = asyncio.create_task(self._relayed(recorded, incoming, begun.frames, piecemeal, began))
@@ -334,15 +287,16 @@ class Gateway:
         incoming: Incoming,
         candidate: Candidate | None,
         folding: Folding,
-        error: PerdureError | str,
+        error: BaseException | str,
         began: int,
     ) -> None:
         """Charge what was used; what had been said is kept, and the turn stays open for another try."""
         question = recorded.question
-        bill = charged(self._desk.pricing, candidate, question, folding.answer(), error=error)
+        why = error if isinstance(error, PerdureError | str) else "cancelled"
+        bill = charged(self._desk.pricing, candidate, question, folding.answer(), error=why)
         used = msgspec.structs.replace(folding.answer(), usage=bill.usage)
         noted = self._noted(question, candidate or question.route.candidates[0], used, bill, incoming, began)
-        noted = msgspec.structs.replace(noted, error=error if isinstance(error, str) else error.code, stop="")
+        noted = msgspec.structs.replace(noted, error=why if isinstance(why, str) else why.code, stop="")
         await self._advance(recorded.session, incoming, (noted,), more=True, settles=(bill.settle,))
 
     def _noted(
@@ -377,9 +331,28 @@ class Gateway:
         drafts = tuple(Draft(payload, agent=incoming.agent, target=payload.aim()) for payload in payloads)
         reserves = () if question is None else (question.reserve,)
         command = do.Advance(drafts=drafts, settles=settles, reserves=reserves, arranged=True, more=more)
-        outcome = await self._sessions.handle(session, command)
-        self._grew(session, outcome.events)
-        self._desk.runners.asks.difference_update(settle.reservation for settle in settles)
+        asks = self._desk.runners.asks
+        if question is not None:
+            asks.add(question.name)  # first: nobody is to take it for one that was left behind
+        try:
+            outcome = await self._sessions.handle(session, command)
+        except PerdureError as refusal:
+            asks.difference_update([question.name] if question is not None else ())
+            if settles and isinstance(refusal, TurnRefused | NotFound | Refused):
+                raise await self._too_late(session, settles) from refusal
+            raise
+        finally:
+            asks.difference_update(settle.reservation for settle in settles)
+        self._trails.grew(session, outcome.events)
+
+    async def _too_late(self, session: SessionId, settles: tuple[do.Settle, ...]) -> TurnRefused:
+        """Somebody closed the question meanwhile and could only guess what it cost: that is corrected."""
+        for settle in settles:
+            if not settle.estimated:
+                with suppress(PerdureError):
+                    await self._sessions.handle(session, do.Correct(reservation=settle.reservation, cost=settle.cost))
+        told = "the session was suspended, ended or interrupted before the answer was whole; what it said was not kept"
+        return TurnRefused(told, session=session)
 
     async def close(self) -> None:
         """Hear every answer to its end, if that is soon; the others are cut short and charged."""
@@ -394,3 +367,12 @@ class Gateway:
 def route_of(recorded: Recorded) -> Route:
     """The models that may answer."""
     return recorded.question.route
+
+
+def _must_be_the_clients(suffix: Sequence[Said], state: State) -> None:
+    """Refuse results of tools that run here, or that a person must allow first."""
+    calls = {} if state.turns.open is None else state.turns.open.calls
+    for block in (block for said in suffix for block in said.blocks if isinstance(block, Result)):
+        item = calls.get(block.call)
+        if item is not None and item.status is not CallStatus.ASKED:
+            raise TurnRefused(f"call {block.call!r} is not yours to answer: it runs here", call=block.call)

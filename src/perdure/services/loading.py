@@ -72,6 +72,8 @@ class Loader:
         session = head.row.session
         known = self._cache.get(session)
         if known is not None and known.state.version == head.row.version and known.digest == head.row.digest:
+            if session in self._cache:
+                self._cache.move_to_end(session)
             return known
         if known is not None and head.anchor_version <= known.state.version < head.row.version:
             loaded = await self._replay(head, known, head.row.version, cached=True)

@@ -14,7 +14,7 @@ from perdure.core.session.turns import (
     TurnInterrupted,
     TurnRolledBack,
 )
-from perdure.core.talk.content import arguments_of, blocks_of, call_of
+from perdure.core.talk.content import arguments_of, blocks_of, call_of, without_rests
 from perdure.core.talk.parts import Block, Text, Usage
 from perdure.core.talk.turning import Status, TurnOutcome, Waiting, together
 
@@ -39,7 +39,7 @@ def outcome_in(session: str, turn: int, events: Sequence[Event], state: State) -
                 usage, cost, rounds = together(usage, used), cost + data.cost, rounds + 1
                 estimated, cached = estimated or data.estimated, data.cached
             case Message(role="assistant", content=content):
-                blocks += blocks_of(content)
+                blocks += without_rests(blocks_of(content))
             case ToolAsked() as data:
                 asked[data.call] = data
                 blocks.append(call_of(data.call, data.name, data.arguments))

@@ -34,6 +34,7 @@ from perdure.services.questions import Question
 from perdure.services.running import Stopped
 from perdure.services.steps import told
 from perdure.services.stops import Stopping
+from perdure.waiting import unbroken
 
 T = TypeVar("T")
 AT_ONCE: Final = 4
@@ -184,7 +185,7 @@ class Turn(Beginning, Stopping):
             state=self._state(),
         )
         payloads = history.payloads_of(told(msgspec.structs.replace(result, call=call.id)))
-        await asyncio.shield(self._advance(payloads, turn=self.number))
+        await unbroken(self._advance(payloads, turn=self.number))
         status: Literal["finished", "failed"] = "failed" if result.failed else "finished"
         self.running.tell(ToolRan(call=call.id, name=call.name, status=status, content=stored(result.content)))
 

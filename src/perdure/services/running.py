@@ -8,7 +8,7 @@ is known to be over.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -38,15 +38,28 @@ POLL: Final = 0.1
 """Seconds between two looks at a turn that runs elsewhere."""
 
 
-class Stopped(Exception):
-    """Somebody wants the turn stopped, and says what for: interrupted, rolled_back, steered, shutdown."""
+How: TypeAlias = Literal["steer", "interrupt", "rollback", "shutdown"]
+_STRENGTH: Final = {"steer": 0, "interrupt": 1, "rollback": 1, "shutdown": 2}
 
-    def __init__(self, reason: str, text: str = "", *, told: bool = False) -> None:
-        super().__init__(reason)
+
+class Stopped(Exception):
+    """Somebody wants the turn stopped: to go on otherwise, to end, to be taken back, or because the process ends. The
+    reason is what the log is told.
+    """
+
+    def __init__(self, how: How, reason: str) -> None:
+        super().__init__(how)
+        self.how = how
         self.reason = reason
-        self.text = text
-        self.told = told
-        """Whether the log has it already."""
+
+
+class Steer(msgspec.Struct, frozen=True):
+    """Words of somebody who steps in: what writes them down, and who waits for the version they get; None when the turn
+    was over before it could take them up.
+    """
+
+    append: Callable[[], Awaitable[int]]
+    version: "asyncio.Future[int | None]"
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -67,6 +80,7 @@ class Running:
         self.outcome: TurnOutcome | None = None
         self.error: Exception | None = None
         self.stopping: Stopped | None = None
+        self.steers: list[Steer] = []
         self.interruptible: asyncio.Task[object] | None = None
         self.task: asyncio.Task[None] | None = None
         self.done = asyncio.Event()
@@ -76,7 +90,7 @@ class Running:
         self._node = node
         self._lines: list[Line] = []
         self._size = 0
-        self._kept = 0
+        self._kept = self._told = 0
         self._leased = False
         self._words = 0
         self._news = asyncio.Event()
@@ -97,10 +111,19 @@ class Running:
 
     def stop(self, stopped: Stopped) -> None:
         """Have what the turn is doing cancelled; the turn itself decides what becomes of it."""
-        if self.stopping is None:
+        if self.stopping is None or _STRENGTH[stopped.how] > _STRENGTH[self.stopping.how]:
             self.stopping = stopped
         if self.interruptible is not None:
             self.interruptible.cancel()
+
+    async def steer(self, append: Callable[[], Awaitable[int]]) -> int | None:
+        """Have the turn cut short and gone on with after these words; the version they got, None when it was over."""
+        if self.done.is_set():
+            return None
+        item = Steer(append, asyncio.get_running_loop().create_future())
+        self.steers.append(item)
+        self.stop(Stopped("steer", "steered"))
+        return await item.version
 
     async def follow(self, after: int = 0) -> AsyncIterator[Line]:
         """The turn's lines from a place on, until its end."""
@@ -121,6 +144,9 @@ class Running:
     async def finish(self) -> None:
         """Nothing more comes; what was kept may go."""
         self.done.set()
+        for item in self.steers:
+            if not item.version.done():
+                item.version.set_result(None)
         self._news.set()
         self._keeper.cancel()
         await asyncio.wait([self._keeper])
@@ -140,16 +166,17 @@ class Running:
                 with contextlib.suppress(WorldError):
                     await self.keep()
             if self.watch is not None:
-                await self.watch()
+                with contextlib.suppress(WorldError):
+                    await self.watch()
 
     async def keep(self) -> None:
         """Keep what was told so far, and renew the lease."""
         self._due.clear()
-        self._words, upto = 0, self._size
-        data = b"".join(line.data for line in self._lines if line.place > self._kept)
+        count, upto = len(self._lines), self._size
+        data = b"".join(line.data for line in self._lines[self._told : count])
         until = self._ambient.now() + LEASE
         await self._store.keep(self.session, self.turn, node=self._node, until=until, offset=self._kept, data=data)
-        self._kept, self._leased = upto, True
+        self._words, self._told, self._kept, self._leased = 0, count, upto, True
 
 
 async def elsewhere(store: Store, ambient: Ambient, session: SessionId, turn: int, after: int) -> AsyncIterator[Line]:

@@ -12,6 +12,7 @@ from perdure.core.session.ids import SessionId
 from perdure.core.session.state import State
 from perdure.core.session.steering import TakenUp
 from perdure.core.session.turns import CallStatus
+from perdure.core.talk.content import without_rests
 from perdure.core.talk.fingerprints import Scope
 from perdure.core.talk.folding import Folding
 from perdure.core.talk.parts import Answer, Call, Result, Said, Usage
@@ -150,7 +151,7 @@ class Steps:
             turn=self.number,
             version=self.version,
             status=self.status,
-            content=answer.blocks if answer is not None else (),
+            content=without_rests(answer.blocks) if answer is not None else (),
             model=answer.model if answer is not None else "",
             stop=answer.stop if answer is not None else "",
             usage=self._usage,

@@ -37,10 +37,11 @@ from perdure.core.talk.compacting import Plan
 from perdure.core.talk.parts import Ask, Foreign
 from perdure.core.talk.prices import Price, Prices
 from perdure.core.talk.profiles import Profile
-from perdure.core.talk.routes import FAMILIES, Candidate, Route
+from perdure.core.talk.routes import Candidate, Route
 from perdure.core.talk.tokens import estimate_ask, sent
 from perdure.ports.provider import Sending
 from perdure.services.calling import Answered, Calling
+from perdure.services.pricing import price_of
 from perdure.services.sessions import Sessions
 
 PURPOSE: Final = "compaction"
@@ -152,10 +153,7 @@ class Summarising:
         return Wish(route=route, ask=ask, headers=headers, worst=worst, tokens=tokens, blocks_only=blocks_only)
 
     def _price(self, candidate: Candidate) -> Price:
-        try:
-            return self._prices.of(candidate.provider, candidate.model)
-        except UnknownModel:
-            return self._prices.of(FAMILIES[candidate.form], candidate.model)
+        return price_of(self._prices, candidate, self._calling.models.upstreams.get(candidate.provider))
 
     def _billed(self, name: str, wish: Wish, answered: Answered, began: int, room: int) -> Bill:
         answer, candidate = answered.whole.answer, answered.candidate

@@ -7,29 +7,33 @@ node. At most one turn of a session runs at a time, and its lease in the store s
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from typing import Final
 
 import msgspec
 
-from perdure.core.errors import KeyReused, NotFound, PerdureError, TurnRefused
+from perdure.core.errors import Invalid, KeyReused, NotFound, PerdureError, TurnRefused
 from perdure.core.session import commands as do
 from perdure.core.session.approval import parked
 from perdure.core.session.event import Draft
 from perdure.core.session.ids import SessionId
 from perdure.core.session.state import State
 from perdure.core.session.steering import FollowedUp, Steered
-from perdure.core.session.turns import CallStatus
+from perdure.core.session.turns import CallStatus, OpenTurn
 from perdure.core.talk.context import Context
 from perdure.core.talk.routes import AUTO
 from perdure.core.talk.turning import TurnBroke, TurnEnded, TurnOutcome, TurnRequest, is_last, line_of
 from perdure.services.desk import Desk
+from perdure.services.heeding import Heeding
 from perdure.services.recalling import outcome_in
 from perdure.services.rounds import Turn
-from perdure.services.running import POLL, Line, Running, Stopped, elsewhere
+from perdure.services.running import POLL, How, Line, Running, Stopped, elsewhere
 from perdure.services.sessions import Outcome
 from perdure.waiting import unbroken
 
 log = logging.getLogger(__name__)
+RESERVED: Final = frozenset({"crash", "shutdown"})
+"""Reasons that only perdure gives."""
 GATES: Final = 10_000
 """How many sessions' gates are kept before those that are open are forgotten."""
 
@@ -86,7 +90,7 @@ class Talking:
         running = turn.running
         running.request = turn.request
         self.runners.add(running)
-        running.watch = _Watch(self._sessions, running, turn).look
+        running.watch = Heeding(running, turn).look
         running.task = asyncio.create_task(self._carried(turn))
         self._tasks.add(running.task)
         running.task.add_done_callback(self._tasks.discard)
@@ -115,7 +119,8 @@ class Talking:
         outcome = await self.outcome(session, number)
         if outcome.status != "interrupted" or outcome.reason != "crash":
             return Begun(turn=number)
-        goes_on = msgspec.structs.replace(request, content=None, results=(), key=f"{request.key} again")
+        key = sha256(f"again {request.key}".encode()).hexdigest()
+        goes_on = msgspec.structs.replace(request, content=None, results=(), key=key)
         return await self.begin(session, goes_on)
 
     async def _carried(self, turn: Turn) -> None:
@@ -136,6 +141,9 @@ class Talking:
             running.tell(TurnBroke(turn=turn.number, code="turn_interrupted", detail="the server was stopped"))
             raise
         finally:
+            if running.outcome is None and running.error is None:  # closing it failed, too
+                running.error = PerdureError("the turn broke; the log of the process says why")
+                running.tell(TurnBroke(turn=turn.number, code=running.error.code, detail=running.error.message))
             self.runners.remove(running)
             await running.finish()
 
@@ -145,9 +153,12 @@ class Talking:
         try:
             await turn.broke(error)
         except TurnRefused:
+            await turn.correct()
             error = TurnRefused(f"turn {turn.number} was ended by somebody else; see the log", turn=turn.number)
         except PerdureError as worse:
             error = worse
+        else:
+            error = turn.advised(error)
         running.error = error
         running.tell(TurnBroke(turn=turn.number, code=error.code, detail=error.message, fields=_plain(error)))
 
@@ -160,7 +171,8 @@ class Talking:
             return
         if request.busy == "reject":
             raise _busy(running.turn)
-        running.stop(Stopped("rolled_back" if request.busy == "rollback" else "interrupted", "another turn"))
+        how: How = "rollback" if request.busy == "rollback" else "interrupt"
+        running.stop(Stopped(how, "another turn" if how == "rollback" else "interrupted"))
         await running.done.wait()
 
     async def _cleared(self, session: SessionId, request: TurnRequest) -> State:
@@ -168,6 +180,8 @@ class Talking:
         waited = 0.0
         while True:
             if (running := self.runners.of(session)) is not None:
+                if request.busy == "reject":
+                    raise _busy(running.turn)
                 await self._queued(running)
             loaded = await self._sessions.loader.load(session)
             open = loaded.state.turns.open
@@ -201,8 +215,7 @@ class Talking:
         if open is None or request.content is None:
             return state
         if request.busy == "reject" or request.results:
-            told = f"turn {open.number} waits for {', '.join(open.calls)}; send the results, or interrupt it"
-            raise TurnRefused(told, turn=open.number, waiting=tuple(open.calls))
+            raise _waited_for(session, open)
         await self._ended(session, request)
         return (await self._sessions.loader.load(session)).state
 
@@ -274,19 +287,16 @@ class Talking:
         """Change what the session is doing right now: what runs is cut short, and the words are before the model at
         once. Without a running turn they are in the next one. The version they got.
         """
+        command = do.Append(drafts=(Draft(Steered(text=text), agent=agent),))
+        if (before := await self._sessions.repeated(session, key, command)) is not None:
+            return before.version
+
+        async def append() -> int:
+            return (await self._sessions.handle(session, command, key=key)).version
+
         running = self.runners.of(session)
-        if running is not None and key is None:
-            before = (await self._sessions.loader.load(session)).state.steering.steers
-            running.stop(Stopped("steered", text))
-            over = False
-            while not over:
-                over = running.done.is_set()  # asked first: what the turn took up before its end is in the log by then
-                state = (await self._sessions.loader.load(session)).state
-                if state.steering.steers > before:
-                    return state.version
-                await self._desk.ambient.sleep(0 if over else POLL / 10)
-        drafts = (Draft(Steered(text=text), agent=agent),)
-        return (await self._sessions.handle(session, do.Append(drafts=drafts), key=key)).version
+        taken = None if running is None else await running.steer(append)
+        return await append() if taken is None else taken
 
     async def follow_up(
         self, session: SessionId, text: str, *, agent: str | None = None, key: str | None = None
@@ -313,9 +323,11 @@ class Talking:
 
     async def interrupt(self, session: SessionId, reason: str = "interrupted") -> bool:
         """Stop the turn in flight, here or elsewhere; whether there was one."""
+        if reason in RESERVED:
+            raise Invalid(f"{reason!r} is what perdure itself says of a turn; give another reason", reason=reason)
         running = self.runners.of(session)
         if running is not None:
-            running.stop(Stopped(reason))
+            running.stop(Stopped("interrupt", reason))
             await running.done.wait()
             return True
         return await self._desk.lifecycle.recover(session, reason=reason) is not None
@@ -337,33 +349,32 @@ class Talking:
     async def close(self) -> None:
         """Stop every turn that runs here, in good order."""
         for running in self.runners.all():
-            running.stop(Stopped("shutdown"))
+            running.stop(Stopped("shutdown", "shutdown"))
         if self._tasks:
             await asyncio.wait(self._tasks)
-
-
-class _Watch:
-    """Sees that a turn was ended or steered from another node."""
-
-    def __init__(self, sessions: object, running: Running, turn: Turn) -> None:
-        self._running = running
-        self._turn = turn
-
-    async def look(self) -> None:
-        """Stop what somebody else has ended or wants otherwise."""
-        running, turn = self._running, self._turn
-        state = (await turn.desk.sessions.loader.load(running.session)).state
-        open = state.turns.open
-        if open is None or open.number != running.turn:
-            running.stop(Stopped("interrupted", told=True))
-            return
-        if state.steering.steers > turn.steers and running.stopping is None:
-            running.stop(Stopped("steered", told=True))
 
 
 def _busy(turn: int) -> TurnRefused:
     told = f"turn {turn} is still running; wait for it, or say what becomes of it: enqueue, interrupt or rollback"
     return TurnRefused(told, turn=turn, retry_after=1)
+
+
+def _waited_for(session: SessionId, open: OpenTurn) -> TurnRefused:
+    """What is said to whoever speaks while a turn waits: for whom, and how it goes on."""
+    calls = ", ".join(parked(open) or open.calls)
+    if parked(open):
+        told = (
+            f"turn {open.number} waits for a person to allow {calls}; see session.approvals() or "
+            f"`perdure approvals {session}` and answer there, or interrupt it"
+        )
+    elif any(item.status is CallStatus.ALLOWED for item in open.calls.values()):
+        told = (
+            f"turn {open.number} has leave to run {calls}, and goes on with send() without words where its tools are; "
+            "do that, or interrupt it"
+        )
+    else:
+        told = f"turn {open.number} waits for {calls}; send the results, or interrupt it"
+    return TurnRefused(told, turn=open.number, waiting=tuple(open.calls))
 
 
 def _plain(error: PerdureError) -> dict[str, object]:

@@ -109,6 +109,17 @@ def _hints(function: Any, name: str) -> dict[str, Any]:
         ) from error
 
 
+def must_say(function: Any, name: str) -> None:
+    """Refuse a function that says of none of its arguments what it may be: a model could only guess."""
+    fields = [item for item in _parameters(function, name) if not _is_given(item) and item.kind not in _SEVERAL]
+    if fields and all(item.annotation is Parameter.empty for item in fields):
+        raise Invalid(
+            f"tool {shown(name)} does not say what {', '.join(field.name for field in fields)} may be; annotate the "
+            f"parameters, like {fields[0].name}: str, or wrap a builtin or lambda in a function that does",
+            tool=name,
+        )
+
+
 def _struct(name: str, fields: tuple[Parameter, ...], hints: dict[str, Any], *, more: bool) -> type[msgspec.Struct]:
     """The type that arguments are checked against. What may be left out is unset then, and no default is copied."""
     described: list[Any] = []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from perdure.core.errors import Invalid, Refused
 from perdure.core.session import commands as do
 from perdure.core.session.event import Payload
-from perdure.core.session.steering import Feedback
+from perdure.core.session.steering import Feedback, Steered
 from perdure.core.session.transcript import ToolCall, Turn, turns_of
 from perdure.core.session.turns import (
     Message,
@@ -156,3 +156,23 @@ def test_a_turn_may_carry_its_first_and_last_message() -> None:
         ("assistant", "hm"),
         ("assistant", "hi"),
     ]
+
+
+def test_a_steer_and_the_words_of_an_answer_that_was_cut_short_are_among_what_was_said() -> None:
+    book = conversation((TurnStarted(role="user", content="go"),), (Steered(text="left"),), do.Recover(text="I we"))
+    (turn,) = turns_of(book.events)
+    assert [(message.role, message.content) for message in turn.messages] == [
+        ("user", "go"),
+        ("user", "left"),
+        ("assistant", "I we"),
+    ]
+    assert [message.metadata for message in turn.messages][:2] == [{}, {"steer": True}]
+    assert set(turn.messages[2].metadata) == {"interrupted"}
+
+
+def test_an_interruption_without_words_says_nothing_and_a_steer_outside_any_turn_stands_aside() -> None:
+    book = conversation((TurnStarted(), said("go")), do.Recover(), (Steered(text="left"),))
+    assert shown(turns_of(book.events)) == [(1, "interrupted", ["go"]), (None, "aside", ["left"])]
+    (event,) = [event for event in book.events if event.kind == Steered.kind]
+    hidden = event_of(Steered(), event.version, redacted=True)
+    assert shown(turns_of([hidden])) == [(None, "aside", [None])]

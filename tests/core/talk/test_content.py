@@ -1,13 +1,17 @@
 """Blocks as the log keeps them."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdure.core.errors import Invalid
 from perdure.core.session import codec
-from perdure.core.talk.content import blocks_of, result_blocks, stored, words_of
+from perdure.core.session.refs import blob_ref
+from perdure.core.session.values import Ref
+from perdure.core.talk.content import blocks_of, given_blocks, result_blocks, stored, words_of
 from perdure.core.talk.parts import Call, Foreign, Media, Result, Text, Thought
 from perdure.core.talk.wire import held, rest, rest_in
 
@@ -91,3 +95,102 @@ def test_what_only_looks_like_a_rest_is_a_block_like_any_other(kept: Any) -> Non
     assert rest_in(block) is None
     assert words_of(block)
     assert held([Text(text="x"), block], "anthropic")[1][1].block == block
+
+
+DIGEST = bytes(range(32))
+BLOB = blob_ref(DIGEST)
+IN_JSON = {"uri": BLOB.uri, "sha256": DIGEST.hex()}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        BLOB,
+        IN_JSON,
+        {"uri": BLOB.uri},
+        {"uri": BLOB.uri, "sha256": b64encode(DIGEST).decode()},
+        {"$ref": IN_JSON},
+        {"type": "url", "url": BLOB.uri},
+    ],
+)
+@pytest.mark.parametrize("kind", ["image", "document"])
+def test_media_in_a_blob_is_kept_as_its_ref_however_it_is_said(kind: str, source: Any) -> None:
+    blocks = given_blocks([{"type": kind, "source": source, "title": "cat"}])
+    assert blocks == (Media(media_type=f"{kind}/*", url=BLOB.uri, name="cat"),)
+    kept = codec.decode(codec.encode(stored(blocks)))
+    assert kept == [{"type": kind, "source": BLOB, "title": "cat"}]
+    assert blocks_of(kept) == blocks
+    assert result_blocks(kept) == blocks
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        ({"type": "input_text", "text": "hi"}, Text(text="hi")),
+        (
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+            Media(media_type="image/png", data=b"\0\0\0"),
+        ),
+        ({"type": "image_url", "image_url": "https://a/cat"}, Media(media_type="image/*", url="https://a/cat")),
+        (
+            {"type": "input_image", "image_url": "data:image/gif;base64,AAAA"},
+            Media(media_type="image/gif", data=b"\0\0\0"),
+        ),
+        (
+            {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"},
+            Media(media_type="application/pdf", data=b"\0\0\0", name="a.pdf"),
+        ),
+        (
+            {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"}},
+            Media(media_type="application/pdf", data=b"\0\0\0", name="a.pdf"),
+        ),
+    ],
+)
+def test_parts_as_openai_spells_them_are_understood(part: dict[str, Any], block: Any) -> None:
+    assert given_blocks([part]) == blocks_of([part]) == (block,)
+
+
+def test_a_document_may_be_a_text() -> None:
+    part = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "é"}, "title": "notes"}
+    found = (Media(media_type="text/plain", data="é".encode(), name="notes"),)
+    assert given_blocks([part]) == found
+    assert blocks_of(stored(found)) == found
+
+
+def test_what_such_a_part_has_beyond_is_its_rest() -> None:
+    part = {"type": "image_url", "image_url": {"url": "https://a/cat", "detail": "low"}}
+    _, left = given_blocks([part])
+    assert rest_in(left) == {"image_url": {"detail": "low"}}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        5,
+        [5],
+        True,
+        [None],
+        BLOB,
+        {"text": "x"},
+        {"type": "text"},
+        {"type": "hologram"},
+        {"type": ["text"]},
+        {"type": "image", "source": Ref(uri="https://a/cat", sha256=DIGEST)},
+        {"type": "image", "source": IN_JSON | {"sha256": "00"}},
+        {"type": "image", "source": {"uri": "perdure:blob/12"}},
+        {"type": "image_url", "image_url": 5},
+        {"type": "input_file", "file_id": "f"},
+        {"type": "foreign"},
+    ],
+)
+def test_what_a_caller_says_and_is_no_block_is_refused_with_the_kinds_there_are(odd: Any) -> None:
+    with pytest.raises(Invalid, match=r"text, image, document, .*input_file"):
+        given_blocks(odd)
+    assert blocks_of(odd)
+
+
+def test_a_caller_may_say_texts_and_every_kind_of_block() -> None:
+    foreign = {"type": "foreign", "provider": "anthropic", "block": {"type": "search_result"}}
+    assert len(given_blocks(["hi", {"type": "text", "text": "x"}, foreign])) == 3
+    assert given_blocks("hi") == (Text(text="hi"),)
+    assert given_blocks(None) == given_blocks([]) == given_blocks("") == ()

@@ -31,6 +31,7 @@ from perdure.core.talk.history import (
     payloads_of,
 )
 from perdure.core.talk.parts import Answer, Call, Foreign, Result, Said, Text, Thought, Usage
+from perdure.core.talk.wire import rest, rest_in
 from tests.core.session.logbook import Logbook, event_of
 from tests.core.talk.talks import BACK, TALKS, WILD, assert_acceptable, flat, log
 
@@ -125,8 +126,8 @@ def test_a_result_that_comes_too_late_is_told_in_words() -> None:
 def test_a_call_of_an_earlier_turn_or_of_before_the_assistant_went_on_waits_no_more() -> None:
     finished = ToolFinished(call="a", result="gold")
     unanswered = Result(call="a", content=(UNANSWERED,), failed=True)
-    for first, *rest in ([TurnStarted(content="next")], [Message(role="user", content="x"), TurnFinished(content="y")]):
-        messages = told(*ASKED, first, *rest, finished)
+    for first, *more in ([TurnStarted(content="next")], [Message(role="user", content="x"), TurnFinished(content="y")]):
+        messages = told(*ASKED, first, *more, finished)
         assert_acceptable(messages)
         assert messages[2].blocks[0] == unanswered
         assert messages[-1].blocks[-1] == Text(text="gold")
@@ -249,3 +250,55 @@ def test_an_answer_goes_through_the_log_and_back_whole() -> None:
 def test_an_answer_ends_its_turn_unless_the_model_only_pauses(stop: str, ends: bool) -> None:
     payloads = answered(Answer(id="m", model="x", blocks=(Text(text="so"),), stop=stop))  # type: ignore[arg-type]
     assert isinstance(payloads[-1], TurnFinished) is ends
+
+
+LEFT = [rest("openai-chat", {"n": number})[0] for number in range(4)]
+
+
+def test_a_plain_answer_is_its_text_and_its_rests_come_back_to_the_provider() -> None:
+    blocks = (LEFT[0], Text(text="Hello"), LEFT[1], LEFT[2])
+    said, _ = answered(Answer(id="m", model="x", blocks=blocks))
+    assert isinstance(said, Message)
+    assert said.content == "Hello"
+    assert ANSWER in said.metadata
+    assert told(TurnStarted(content="go"), said)[-1] == Said(role="assistant", blocks=blocks)
+
+
+def test_the_rests_of_calls_and_results_are_no_messages_and_stay_beside_them() -> None:
+    asking = (LEFT[0], Call(id="a", name="look"), LEFT[1], Call(id="b", name="look"), LEFT[2])
+    found = (Result(call="a"), LEFT[0], Result(call="b"), LEFT[3], Text(text="so?"), LEFT[1])
+    spoken = payloads_of(Said(role="assistant", blocks=asking))
+    heard = payloads_of(user(*found))  # type: ignore[arg-type]
+    assert [type(item) for item in spoken + heard] == [ToolAsked, ToolAsked, ToolFinished, ToolFinished, Message]
+    messages = told(TurnStarted(content="go"), *spoken, *heard)
+    assert messages[1:] == (Said(role="assistant", blocks=asking), Said(role="user", blocks=found))
+
+
+def test_a_result_that_comes_later_does_not_part_another_from_its_rest() -> None:
+    first, second = (payloads_of(user(Result(call=call), left))[0] for call, left in zip("ab", LEFT, strict=False))  # type: ignore[arg-type]
+    events = log([*ASKED, ToolAsked(call="b", name="look"), first, second])
+    whole = history_of(events)
+    assert whole.messages[-1].blocks == (Result(call="a"), LEFT[0], Result(call="b"), LEFT[1])
+    later = grown(history_of(events[:-1]), events)
+    assert later is not None
+    assert same(later, whole)
+
+
+def test_an_answer_of_rests_alone_says_nothing() -> None:
+    assert [type(item) for item in answered(Answer(id="m", model="x", blocks=(LEFT[0],)))] == [TurnFinished]
+
+
+def test_rests_in_the_content_of_an_older_log_are_read_where_they_are() -> None:
+    old = [
+        {"type": "text", "text": "Hello"},
+        {"type": "foreign", "provider": "openai-chat", "block": {"rest": {"n": 1}}},
+    ]
+    (_, said) = told(TurnStarted(content="go"), Message(role="assistant", content=old))
+    assert said.blocks == (Text(text="Hello"), LEFT[1])
+
+
+@pytest.mark.parametrize("odd", [5, "x", [5], [{"at": "0"}], [{"at": 0, "provider": 1, "rest": {}}], [{"at": 9}]])
+def test_what_is_not_spelled_as_a_rest_is_passed_over(odd: object) -> None:
+    (said,) = told(Message(role="user", content="hi", metadata={"rests": odd}))
+    assert said.blocks == (Text(text="hi"),)
+    assert not any(rest_in(block) for block in said.blocks)

@@ -1,5 +1,6 @@
 """A client's whole history beside the log: what is known, what is new, where they part."""
 
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perdure.core.session.event import Event, Payload
+from perdure.core.session.refs import blob_ref
 from perdure.core.session.steering import Steered
 from perdure.core.session.turns import (
     Compacted,
@@ -395,3 +397,11 @@ def test_a_branch_behind_a_steer_keeps_the_results_it_was_said_among() -> None:
     both = user(result("a", "one"), result("b", "two"))
     found = compared([*asked, TurnFinished(content="so")], user("go"), assistant(*CALLS), both, user("no"))
     assert (found.known, found.suffix, found.at, found.diverged) == (3, (user("no"),), 6, True)
+
+
+def test_a_picture_is_the_same_in_a_blob_and_in_a_request() -> None:
+    blob = blob_ref(sha256(b"png").digest())
+    log = [TurnStarted(content=[{"type": "image", "source": blob}]), TurnFinished(content="a cat")]
+    theirs = [user(Media(media_type="image/png", data=b"png")), assistant("a cat"), user("whose?")]
+    assert not compared(log, *theirs).diverged
+    assert compared(log, user(Media(media_type="image/png", data=b"gif")), *theirs[1:]).diverged

@@ -242,9 +242,10 @@ def test_an_unknown_model_is_named_with_the_nearest_ones() -> None:
         PRICES.of("anthropic", "claude-sonet-4-5")
     assert caught.value.model == "claude-sonet-4-5"
     assert "claude-sonnet-4-5" in caught.value.near
-    with pytest.raises(UnknownModel, match="add its price") as caught:
-        PRICES.of("anthropic", "zzz")
+    with pytest.raises(UnknownModel, match=r"'local/zzz'.*add its price.*perdure prices update") as caught:
+        PRICES.of("local", "zzz")
     assert caught.value.near == []
+    assert '{"provider": "local", "models": ["zzz"]' in caught.value.message
     with pytest.raises(UnknownModel, match="openai gpt-4o"):
         PRICES.of("anthropic", "gpt-4o")
 

@@ -44,7 +44,7 @@ FUSE = Fuse(failures=3, pause=5.0, longest=15.0)
         (ProviderBusy("", status=529), "again", True),
         (ProviderDown("", status=500), "again", True),
         (ProviderSlow(""), "elsewhere", True),
-        (ProviderGarbled(""), "again", True),
+        (ProviderGarbled(""), "elsewhere", True),
         (ProviderCut(""), "again", True),
         (ProviderDenied("", status=401), "elsewhere", False),
         (ProviderFailed(""), "elsewhere", False),

@@ -62,6 +62,29 @@ def test_a_name_nobody_sells_is_the_default_upstreams() -> None:
     assert first(lone, "unheard-of") == ("openai", "unheard-of")
 
 
+def test_an_upstream_elsewhere_has_what_it_lists_and_no_more() -> None:
+    local = Upstream(name="local", kind="openai-chat", base_url="http://127.0.0.1:11434/v1", models=("qwen3", "gpt-5"))
+    silent = msgspec.structs.replace(local, models=())
+    models = Models(upstreams={"local": local, "anthropic": ANTHROPIC}, default="anthropic/claude-opus-5")
+    assert first(models, "qwen3") == ("local", "qwen3")
+    assert route(models, "qwen3").candidates[0].provider == "local", "also where no price is known at all"
+    assert first(models, "gpt-5") == ("local", "gpt-5")
+    assert first(models, "gpt-5-mini") == ("anthropic", "gpt-5-mini"), "a name nobody lists is the default upstream's"
+    other = msgspec.structs.replace(models, upstreams={"local": silent, "anthropic": ANTHROPIC})
+    assert first(other, "gpt-5") == ("anthropic", "gpt-5")
+    mine = Models(upstreams={"local": silent, "openai": OPENAI}, default="local/qwen3")
+    assert first(mine, "gpt-5") == ("openai", "gpt-5"), "who is known to have it goes before the default upstream"
+    assert first(mine, "unheard-of") == ("local", "unheard-of")
+    with pytest.raises(UnknownModel, match="local/qwen3"):
+        route(msgspec.structs.replace(models, default=""), "unheard-of", prices())
+
+
+def test_an_upstream_says_its_own_address_as_it_likes() -> None:
+    assert OPENAI.public
+    assert msgspec.structs.replace(OPENAI, base_url="https://api.openai.com/v1/").public
+    assert not ROUTER.public
+
+
 def test_slashes_are_part_of_a_name_where_others_models_are_sold() -> None:
     models = msgspec.structs.replace(BOTH, default="router/meta/llama")
     assert first(models, "mistral/large") == ("router", "mistral/large")
@@ -105,7 +128,9 @@ def test_a_fallback_for_all_counts_where_no_other_is_named_and_nobody_is_asked_t
 
 def test_without_configuration_the_built_in_model_answers_to_every_name() -> None:
     assert first(OFFLINE, None) == ("offline", "offline")
-    assert first(OFFLINE, "gpt-5") == ("offline", "gpt-5")
+    assert first(OFFLINE, "gpt-5") == ("offline", "offline/gpt-5"), "which says who answers"
+    assert first(OFFLINE, "offline/gpt-5") == ("offline", "gpt-5")
+    assert first(OFFLINE, "offline-small") == ("offline", "offline-small")
     assert route(OFFLINE, None).candidates[0].form == ""
 
 

@@ -213,3 +213,43 @@ def test_a_call_whose_id_is_used_again_keeps_its_own_result(run: Run, seeded: Se
     turns = lines(run("sessions", "history", session.id, "--json").stdout)
     assert [[call["result"] for call in turn["calls"]] for turn in turns] == [[None], ["paid"], []]
     assert turns[2]["messages"][0]["content"][0]["content"] == "late"
+
+
+def test_what_somebody_says_who_steps_in_and_an_answer_cut_short_are_shown(run: Run, seeded: Seeded) -> None:
+    with perdure.open(seeded.path) as db:
+        session = db.create("talk")
+        session.append([ev.TurnStarted(role="user", content="go"), ev.Steered(text="left, please")])
+        session.append([ev.TurnFinished(content="I went left"), ev.Steered(text="and now right")])
+    shown = run("sessions", "history", session.id).stdout
+    assert [line for line in shown.splitlines() if line.startswith("  ")] == [
+        "  user       go",
+        "  steer      left, please",
+        "  assistant  I went left",
+        "  steer      and now right",
+    ]
+    first, second = lines(run("sessions", "history", session.id, "--json").stdout)
+    assert [(item["role"], item["content"], item["steer"]) for item in first["messages"]] == [
+        ("user", "go", False),
+        ("user", "left, please", True),
+        ("assistant", "I went left", False),
+    ]
+    assert second["messages"][0]["content"] == "and now right"
+    with perdure.open(seeded.path) as db:
+        db.session(session.id).redact([4])
+    assert "left, please" not in run("sessions", "history", session.id).stdout
+    assert "  steer      [redacted]" in run("sessions", "history", session.id).stdout
+
+
+def test_thoughts_are_shown_in_words_and_rests_of_older_logs_not_at_all(run: Run, seeded: Seeded) -> None:
+    left = {"type": "foreign", "provider": "openai-chat", "block": {"rest": {"refusal": None}}}
+    content = [{"type": "thinking", "thinking": "a river", "signature": "s"}, {"type": "text", "text": "Tejo"}, left]
+    with perdure.open(seeded.path) as db:
+        session = db.create("talk")
+        session.append([ev.Message(role="assistant", content=content), ev.Message(role="assistant", content=[left])])
+        session.append([ev.Message(role="assistant", content=[{"type": "thinking", "thinking": "", "signature": "s"}])])
+    shown = run("sessions", "history", session.id).stdout
+    assert [line for line in shown.splitlines() if line.startswith("  ")] == [
+        "  assistant  (thinking) a river",
+        "             Tejo",
+        "  assistant  (thinking)",
+    ]

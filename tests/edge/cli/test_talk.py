@@ -115,3 +115,72 @@ def test_children_are_told_from_branches_and_are_never_the_latest(run: Run, seed
     assert "↳ Look at the fares" in run("sessions", "list").stdout
     assert f"of {seeded.trip}" in run("sessions", "show", child).stdout
     assert child not in run("sessions", "show", "latest").stdout.splitlines()[0]
+
+
+# ── going on, stopping, and what is told ──
+
+SILENT = """
+default_model = "offline/offline"
+[upstreams.offline]
+kind = "offline"
+[upstreams.down]
+kind = "openai-chat"
+base_url = "http://127.0.0.1:9/v1"
+retries = 0
+[upstreams.far]
+kind = "anthropic"
+key_env = "NOBODY_HAS_THIS_KEY"
+"""
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstreams: one that answers, one that is down, one whose key is missing."""
+    (tmp_path / "some.toml").write_text(SILENT)
+    monkeypatch.setenv("PERDURE_CONFIG", str(tmp_path / "some.toml"))
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_turn_that_broke_is_gone_on_with(run: Run, seeded: Seeded) -> None:
+    broke = run("talk", seeded.trip, "Is there a train?", "--model", "down/x")
+    assert broke.exit_code == exits.WORLD
+    assert "perdure talk SESSION --continue" in broke.stderr
+    assert broke.stdout == ""
+    again = run("talk", seeded.trip, "--continue")
+    assert (again.exit_code, "Is there a train?" in again.stdout) == (0, True)
+    nothing = run("talk", seeded.trip, "--continue")
+    assert (nothing.exit_code, "say something" in nothing.stderr) == (exits.CALLER, True)
+
+
+@pytest.mark.usefixtures("configured")
+def test_only_the_upstream_that_is_asked_needs_its_key(run: Run, seeded: Seeded) -> None:
+    assert run("talk", seeded.trip, "Hello").exit_code == 0
+    refused = run("talk", seeded.trip, "Hello", "--model", "far/claude")
+    assert refused.exit_code == exits.CALLER
+    assert "the environment has no NOBODY_HAS_THIS_KEY" in refused.stderr
+    with perdure.open(seeded.path) as db:
+        assert len(db.session(seeded.trip).turns()) == 2
+
+
+def test_what_is_asked_for_must_be_one_thing(run: Run, seeded: Seeded) -> None:
+    for wrong in ([""], ["  "], ["Hello", "--continue"], ["--new", "--continue"]):
+        result = run("talk", seeded.trip, *wrong)
+        assert (result.exit_code, "--continue" in result.stderr) == (exits.CALLER, True)
+
+
+def test_advice_is_given_in_options(run: Run, seeded: Seeded, tmp_path: Path) -> None:
+    assert "perdure talk nobody --new" in run("talk", "nobody", "Hello").stderr
+    assert "--new begins one" in run("talk", "trip", "Hello", "--store", str(tmp_path / "none.db")).stderr
+    assert run("talk", "fresh", "Hello", "--new").exit_code == 0
+    told = run("talk", "fresh", "Hello", "--new").stderr
+    assert "leave --new out" in told
+    assert "named(" not in told
+
+
+def test_a_turn_that_waits_is_interrupted(run: Run, asked: Callable[..., Any], seeded: Seeded) -> None:
+    with perdure.open(seeded.path) as db:
+        db.session(seeded.trip).send("call look {}", tools=[{"name": "look", "input_schema": {"type": "object"}}])
+    assert asked("interrupt", seeded.trip, "--reason", "enough") == {"session": seeded.trip, "interrupted": True}
+    assert run("interrupt", seeded.trip).stdout == f"no turn is open in session {seeded.trip}\n"
+    with perdure.open(seeded.path) as db:
+        assert db.session(seeded.trip).turns()[-1].status == "interrupted"

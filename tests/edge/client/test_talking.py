@@ -20,6 +20,7 @@ from perdure.core.talk.turning import (
     TurnOutcome,
     line_of,
 )
+from perdure.edge.http.api.turns import data_of
 from perdure.models import HttpServer
 from tests.edge.client.conftest import OWNER
 from tests.edge.client.scripted import answer, scripted
@@ -41,7 +42,8 @@ def said(first: int, last: int, events: list[TurnEvent] = EVENTS) -> Callable[[s
     for event in events:
         data = line_of(event)
         place += len(data)
-        frames.append(b"id: 3:%d\nevent: x\ndata: %b\n" % (place, data) + b"\n")
+        kind = str(event.__struct_config__.tag).encode()
+        frames.append(b"id: 3:%d\nevent: %b\ndata: %b\n" % (place, kind, data_of(event, data)) + b"\n")
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 
     def say(sock: socket.socket) -> None:

@@ -17,7 +17,9 @@ Said = list[dict[str, Any]]
 
 @asynccontextmanager
 async def gatehouse(**facts: Any) -> AsyncIterator[tuple[World, Server]]:
-    """Both servers: `a/…` speaks Anthropic's form, `c/…` and `r/…` OpenAI's two, `off/…` is the built-in model."""
+    """Both servers: `a/…` speaks Anthropic's form, `c/…` and `r/…` OpenAI's two, `off/…` is the built-in model. What
+    has a price is `anthropic/…`, which goes by a name that the price list knows.
+    """
     async with serving(key=KEY) as up, world(upstreams=upstreams(up.url), default_model="a/echo", **facts) as here:
         yield here, up
 
@@ -30,6 +32,7 @@ def upstreams(url: str, **facts: Any) -> dict[str, Provider]:
         "c": Provider(kind="openai-chat", base_url=f"{url}/v1", **patience),
         "r": Provider(kind="openai-responses", base_url=f"{url}/v1", **patience),
         "off": Provider(kind="offline"),
+        "anthropic": Provider(kind="anthropic", base_url=url, **patience),
     }
 
 

@@ -71,6 +71,13 @@ async def test_without_any_upstream_the_built_in_model_answers(form: str) -> Non
         ana = await here.principal("ana")
         reply = await say(ana, form, "whatever", [user("hello there")], "trip")
         assert "hello there" in words(form, reply)
+        assert reply.json["model"] == "offline/whatever", "nobody is told that another model answered"
+        session = reply.headers["perdure-session"]
+        events = (await ana.get(f"/v1/sessions/{session}/events?limit=100")).json["items"]
+        logged = {item["data"]["model"] for item in events if item["kind"].startswith("model_")}
+        assert logged == {"offline/whatever"}
+        again = await say(ana, form, reply.json["model"], [user("hello there")])
+        assert again.json["model"].removeprefix("offline/") == "whatever"
 
 
 @pytest.mark.parametrize(("form", "model"), list(zip(FORMS, MODELS, strict=False)))
@@ -420,6 +427,24 @@ async def test_models_are_listed_in_both_forms() -> None:
         assert (await Client(here).get("/v1/models")).status == 401
 
 
+async def test_models_are_listed_that_somebody_has() -> None:
+    async with serving(key=KEY) as up:
+        given = upstreams(up.url)
+        given["c"] = Provider(kind="openai-chat", base_url=f"{up.url}/v1", key=KEY, models=("small", "large"))
+        given["openai"] = Provider(kind="openai-responses", key=KEY)
+        facts = {"aliases": {"fast": "c/small"}, "fallbacks": {"fast": ["r/echo"]}}
+        async with world(upstreams=given, default_model="a/echo", **facts) as here:
+            ana = await here.principal("ana")
+            found = {item["id"] for item in (await ana.get("/v1/models")).json["data"]}
+        assert {"a/echo", "fast", "r/echo", "c/small", "c/large", "openai/gpt-5"} <= found
+        assert {name for name in found if name.startswith(("a/", "c/", "r/"))} == {
+            "a/echo",
+            "c/small",
+            "c/large",
+            "r/echo",
+        }
+
+
 # ── whoever names no session ──
 
 
@@ -427,7 +452,7 @@ async def test_who_names_no_session_is_charged_in_a_ledger_that_an_admin_caps() 
     async with gatehouse() as (here, up):
         ana = await here.principal("ana")
         for _ in range(2):
-            reply = await say(ana, "anthropic", "a/claude-sonnet-4-5", FIRST)
+            reply = await say(ana, "anthropic", "anthropic/claude-sonnet-4-5", FIRST)
             assert reply.status == 200, reply
             assert "perdure-session" not in reply.headers
         ledger = await ledger_of(here, ana)
@@ -441,7 +466,7 @@ async def test_who_names_no_session_is_charged_in_a_ledger_that_an_admin_caps() 
         capped = await root.patch(f"/v1/sessions/{ledger}", {"config": {"max_cost": 100}}, headers=told)
         assert capped.status == 200, capped
         asked = up.counts.requests
-        refused = await say(ana, "anthropic", "a/claude-sonnet-4-5", FIRST)
+        refused = await say(ana, "anthropic", "anthropic/claude-sonnet-4-5", FIRST)
         assert (refused.status, refused.json["error"]["type"]) == (402, "billing_error")
         assert up.counts.requests == asked
 
@@ -585,7 +610,7 @@ async def test_who_does_it_and_for_what_is_attributed() -> None:
     async with gatehouse() as (here, _):
         ana = await here.principal("ana")
         headers = {"perdure-agent": "scout", "perdure-strategy": "cheap first"}
-        reply = await say(ana, "anthropic", "a/claude-sonnet-4-5", FIRST, "trip", headers=headers)
+        reply = await say(ana, "anthropic", "anthropic/claude-sonnet-4-5", FIRST, "trip", headers=headers)
         costs = (await ana.get(f"/v1/sessions/{reply.headers['perdure-session']}/costs")).json
         assert costs["by_agent"] == {"scout": costs["spent"]}
         assert costs["by_strategy"] == {"cheap first": costs["spent"]}

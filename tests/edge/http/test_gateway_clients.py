@@ -280,6 +280,24 @@ async def test_openai_without_blocking(here: Served) -> None:
         assert "quick" in [model.id async for model in client.models.list()]
 
 
+def test_who_has_the_wrong_address_or_wants_what_is_not_here_is_told_what_to_do(here: Served) -> None:
+    bare = here.url.rstrip("/")
+    with openai.OpenAI(base_url=bare, api_key=here.key, max_retries=0) as client:
+        with pytest.raises(openai.NotFoundError, match="base_url must end in /v1"):
+            client.chat.completions.create(model="c/echo", messages=SAID)
+        with pytest.raises(openai.NotFoundError, match="base_url must end in /v1"):
+            client.models.list()
+    with o_client(here) as client:
+        with pytest.raises(openai.NotFoundError, match=r"/v1/embeddings is not here; here are .*chat/completions"):
+            client.embeddings.create(model="c/echo", input="x")
+        with pytest.raises(openai.NotFoundError, match="cannot be fetched by their ids"):
+            client.responses.retrieve("resp_1")
+    with anthropic.Anthropic(base_url=f"{bare}/v1", api_key=here.key, max_retries=0) as wrong:
+        with pytest.raises(anthropic.NotFoundError, match="leave it out of the end of base_url") as caught:
+            wrong.messages.create(model="a/echo", max_tokens=5, messages=SAID)
+        assert caught.value.body["error"]["type"] == "not_found_error"  # type: ignore[index,call-overload]
+
+
 def test_openai_knows_our_errors_for_its_own(here: Served) -> None:
     with o_client(here) as client:
         with pytest.raises(openai.NotFoundError) as gone:

@@ -1,5 +1,6 @@
 """What goes wrong at our door is told as the client's own provider would tell it, and the session goes on after it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from perdure.core.access.roles import Role
 from perdure.edge.http import shaping
 from perdure.edge.http.building import endpoints
+from perdure.edge.http.logs import JsonLines
 from tests.edge.http.gatehouse import FORMS, KEY, PATHS, body, conversation, frames, gatehouse, say, upstreams, user
 from tests.edge.http.world import Client, Reply, world
 from upstream.server import serving
@@ -148,13 +150,52 @@ async def test_a_session_that_has_spent_all_it_may_says_so_and_is_not_asked_agai
         ana = await here.principal("ana")
         session = await ana.begun(name="trip", config={"max_cost": 10})
         headers = {"perdure-mode": mode}
-        reply = await say(ana, form, "a/claude-sonnet-4-5", FIRST, "trip", headers=headers, stream=True)
+        reply = await say(ana, form, "anthropic/claude-sonnet-4-5", FIRST, "trip", headers=headers, stream=True)
         error = told(form, reply, 402)
         assert form == "anthropic" or error["type"] == error["code"] == "insufficient_quota"
         assert reply.headers["x-should-retry"] == "false"
         assert up.counts.requests == 0
         assert (await ana.patch(f"/v1/sessions/{session}", {"config": {"max_cost": 10**9}})).status == 200
-        assert (await say(ana, form, "a/claude-sonnet-4-5", FIRST, "trip", headers=headers)).status == 200
+        assert (await say(ana, form, "anthropic/claude-sonnet-4-5", FIRST, "trip", headers=headers)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("form", "model", "more", "named"),
+    [
+        ("openai-chat", "a/echo", {"response_format": {"type": "json_object"}}, "response_format"),
+        ("openai-chat", "r/echo", {"seed": 7}, "seed"),
+        ("openai-responses", "c/echo", {"tools": [{"type": "web_search"}]}, "web_search"),
+        ("anthropic", "c/echo", {"thinking": {"type": "enabled", "budget_tokens": 1024}}, "thinking"),
+    ],
+)
+async def test_what_would_change_the_answer_and_cannot_be_said_is_refused_before_anything_is_written(
+    form: str, model: str, more: dict[str, Any], named: str
+) -> None:
+    async with gatehouse() as (here, up):
+        ana = await here.principal("ana")
+        for session in (None, "trip"):
+            error = told(form, await say(ana, form, model, FIRST, session, **more), 400)
+            assert named in error["message"]
+            assert form in error["message"], "which says whom to ask instead"
+        assert up.counts.requests == 0
+        assert (await ana.get("/v1/sessions?name=trip")).json["items"] == []
+        own = await say(ana, form, f"{OWN[form]}/echo", FIRST, "trip", **more)
+        assert own.status == 200, own
+        assert (await say(ana, form, "off/any", FIRST, **more)).status == 200, "the built-in model hears none of it"
+        managed = await say(ana, form, model, FIRST, "own", headers={"perdure-mode": "manage"}, **more)
+        assert managed.status == (400 if "tools" in more else 200), managed
+
+
+async def test_the_shape_of_an_answer_is_told_in_the_providers_form() -> None:
+    async with gatehouse() as (here, up):
+        ana = await here.principal("ana")
+        shape = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+        reply = await say(ana, "openai-chat", "r/echo", FIRST, response_format=shape, reasoning_effort="low", user="u")
+        assert reply.status == 200, reply
+        sent = up.seen[-1].body
+        assert sent["text"]["format"] == {"type": "json_schema", "name": "x", "schema": {"type": "object"}}
+        assert sent["reasoning"] == {"effort": "low"}
+        assert "user" not in sent
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -173,6 +214,53 @@ async def test_errors_of_the_list_of_models_are_told_to_either_client_in_its_for
         stranger = Client(here)
         told("openai-chat", await stranger.get("/v1/models"), 401)
         told("anthropic", await stranger.get("/v1/models", headers={"anthropic-version": "2023-06-01"}), 401)
+
+
+async def test_only_official_clients_are_told_in_their_form_that_nothing_is_there() -> None:
+    async with gatehouse() as (here, _):
+        ana = await here.principal("ana")
+        plain = await ana.post("/v1/embeddings", {})
+        assert (plain.status, plain.headers["content-type"]) == (404, "application/problem+json")
+        for form, headers in (
+            ("openai-chat", {"user-agent": "OpenAI/Python 2.1"}),
+            ("openai-chat", {"user-agent": "AsyncOpenAI/Python 2.1"}),
+            ("openai-chat", {"x-stainless-lang": "js"}),
+            ("anthropic", {"user-agent": "AsyncAnthropic/Python 0.70"}),
+            ("anthropic", {"anthropic-version": "2023-06-01", "x-stainless-lang": "js"}),
+        ):
+            told(form, await ana.post("/v1/embeddings", {}, headers=headers), 404)
+        wrong = await ana.get("/v1/chat/completions", headers={"x-stainless-lang": "js"})
+        assert (wrong.status, wrong.headers["allow"]) == (405, "POST")
+        assert "is not here" in wrong.json["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_log_says_who_failed_with_what_and_no_more(caplog: pytest.LogCaptureFixture, stream: bool) -> None:
+    async with gatehouse() as (here, _):
+        ana = await here.principal("ana")
+        with caplog.at_level("INFO", logger="perdure"):
+            for model, status, code in (("500", 500, "provider_down"), ("400", 400, "provider_refused")):
+                caplog.clear()
+                await say(ana, "anthropic", f"a/{model}", FIRST, stream=stream)
+                (line,) = [record for record in caplog.records if record.levelname == "WARNING"]
+                found = json.loads(JsonLines().format(line))
+                assert (found["upstream"], found["model"], found["status"]) == ("a", model, status)
+                assert found["code"] == code
+                assert "trace" not in found
+            caplog.clear()
+            await say(ana, "anthropic", "a/cut-mid-stream+tokens-9", FIRST, stream=True)
+            (line,) = [record for record in caplog.records if record.levelname == "WARNING"]
+            found = json.loads(JsonLines().format(line))
+            assert (found["upstream"], found["model"]) == ("a", "cut-mid-stream+tokens-9")
+
+
+async def test_what_cannot_get_better_is_not_asked_for_again() -> None:
+    async with gatehouse() as (here, up):
+        ana = await here.principal("ana")
+        for model in ("html", "401"):
+            reply = await say(ana, "openai-chat", f"c/{model}", FIRST)
+            assert (reply.status, reply.headers["x-should-retry"]) == (502, "false")
+        assert up.counts.requests == 2
 
 
 async def test_what_nobody_thought_of_is_told_without_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,7 @@ async def test_a_stream_has_ids_and_is_rejoined_from_any_of_them() -> None:
         assert [kind for _, kind, _ in told if kind != "piece"] == ["turn_began", "turn_ended"]
         said = "".join(data["piece"].get("text", "") for _, kind, data in told if kind == "piece")
         assert said == told[-1][2]["outcome"]["content"][0]["text"]
+        assert told[-1][2]["outcome"] == (await ana.get(f"/v1/sessions/{session}/turns/1")).json
         path = f"/v1/sessions/{session}/turns/1/stream"
         rejoined = events(await ana.get(path, headers={"last-event-id": told[3][0]}))
         assert rejoined[-1][1] == "turn_ended"
@@ -225,3 +226,34 @@ async def test_what_was_erased_on_another_node_is_given_to_nobody_here(tmp_path:
         await ana.post(f"/v1/sessions/{one}/messages", body)
         assert (await Client(there, ana.credential).delete(f"/v1/sessions/{one}")).status in (200, 204)
         assert (await ana.post(f"/v1/sessions/{two}/messages", body)).json["cached"] == ""
+
+
+async def test_without_words_there_must_be_something_to_go_on_with() -> None:
+    async with world() as there:
+        ana, session, _ = await asked(there)
+        reply = await ana.post(f"/v1/sessions/{session}/messages", {})
+        assert (reply.status, reply.json["code"]) == (409, "turn_refused")
+        assert "say something" in reply.json["detail"]
+
+
+async def test_a_picture_in_a_blob_is_said_by_its_uri_and_reaches_the_model() -> None:
+    async with world() as there:
+        ana = await there.principal("ana")
+        session = await ana.begun()
+        put = await ana.post("/v1/blobs", raw=b"\x89PNG", headers={"content-type": "image/png"})
+        assert put.status in (200, 201), put
+        source = {"uri": put.json["uri"], "sha256": put.json["sha256"]}
+        content = ["What is it?", {"type": "image", "source": source}]
+        assert (await ana.post(f"/v1/sessions/{session}/messages", {"content": content})).status == 200
+        shown = (await ana.get(f"/v1/sessions/{session}/context")).json
+        assert '"data":"iVBORw=="' in json.dumps(shown, separators=(",", ":"))
+        assert '"media_type":"image/png"' in json.dumps(shown, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("content", [5, [{"type": "hologram"}]])
+async def test_what_is_no_content_is_refused_with_the_kinds_there_are(content: Any) -> None:
+    async with world() as there:
+        ana = await there.principal("ana")
+        reply = await ana.post(f"/v1/sessions/{await ana.begun()}/messages", {"content": content})
+        assert (reply.status, reply.json["code"]) == (422, "invalid")
+        assert "image, document" in reply.json["detail"]

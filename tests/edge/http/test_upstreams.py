@@ -132,6 +132,6 @@ def test_the_example_on_the_page_configures_models(tmp_path: Path) -> None:
     settings = configure({}, {}, tmp_path / "c.toml").settings
     talk = talk_of(settings, {"ANTHROPIC_API_KEY": SECRET})
     assert list(talk.models.upstreams) == ["anthropic", "openai", "local"]
-    assert talk.models.default == "anthropic/claude-sonnet-4-5"
+    assert talk.models.default == "anthropic/claude-sonnet-5-5"
     assert talk.settings is not None
     assert talk.settings.max_tokens == 8192

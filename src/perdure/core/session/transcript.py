@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.session.event import Event
+from perdure.core.session.event import Event, Payload
 from perdure.core.session.origin import Created
+from perdure.core.session.steering import Steered
 from perdure.core.session.turns import (
     Message,
     Retracted,
@@ -40,8 +41,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What was said, in order; redacted messages are blank."""
-        found = (said(event.data) for event in self.events if event.kind in _SPEAKING)
+        """What was said, in order, also by those who stepped in, and the words of an answer that was cut short;
+        redacted messages are blank.
+        """
+        found = (heard(event.data) for event in self.events if event.kind in _HEARD)
         return tuple(message for message in found if message is not None)
 
     @property
@@ -75,9 +78,26 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _SPEAKING = frozenset({Message.kind, TurnStarted.kind, TurnFinished.kind})
+_HEARD = _SPEAKING | {Steered.kind, TurnInterrupted.kind}
 _CALLS = frozenset({ToolAsked.kind, ToolFinished.kind})
 _CONTENT = _CALLS | {Message.kind}
 _ENDINGS = {TurnFinished.kind: "finished", TurnInterrupted.kind: "interrupted", TurnRolledBack.kind: "rolled_back"}
+
+
+STEER = "steer"
+INTERRUPTED = "interrupted"
+"""In the metadata of a message that is told: that it is a steer; why an answer was cut short."""
+
+
+def heard(payload: Payload) -> Message | None:
+    """What people read of a payload as a message: all that is said, steers, and the words of an interrupted answer."""
+    match payload:
+        case Steered(text=text):
+            return Message(role="user", content=text or None, metadata={STEER: True})
+        case TurnInterrupted(text=text, reason=reason) if text:
+            return Message(role="assistant", content=text, metadata={INTERRUPTED: reason})
+        case _:
+            return said(payload)
 
 
 def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn]:
@@ -101,7 +121,7 @@ def turns_of(events: Iterable[Event], *, rolled_back: bool = False) -> list[Turn
             continue
         if number is not None:
             merged[number] = group
-        elif not any(event.kind == Message.kind for event in group):
+        elif not any(event.kind in (Message.kind, Steered.kind) for event in group):
             continue
         ordered.append((number, group))
     found = [

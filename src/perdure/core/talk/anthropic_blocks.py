@@ -239,7 +239,7 @@ def content_list(blocks: Iterable[Block], *, spoken: bool) -> list[dict[str, Any
 def sendable(blocks: Sequence[Block]) -> list[Block]:
     """Without what Anthropic would not take: thoughts that were never sealed, and blocks without words."""
     kept = [block for block in blocks if not isinstance(block, Thought) or block.seal]
-    return [block for block in kept if not isinstance(block, Text) or block.text]
+    return [block for block in kept if not isinstance(block, Text) or block.text.strip()]
 
 
 def usage_to(usage: Usage) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from perdure.core.errors import Invalid
+from perdure.core.talk.carrying import carried
 from perdure.core.talk.chat_parts import (
     PROVIDER,
     assistant_from,
@@ -186,8 +187,8 @@ def ask_to(ask: Ask, *, limit: str = "max_completion_tokens") -> dict[str, Any]:
             body["stream_options"] = {"include_usage": True}
     if home and ask.metadata:
         body["metadata"] = ask.metadata
-    if not home and tools:
-        body |= to_openai(choice_of(ask), nested=True)
+    if not home:
+        body |= {**carried(ask, PROVIDER), **(to_openai(choice_of(ask), nested=True) if tools else {})}
     body = merged(body, extra)
     if ask.max_tokens is not None:
         body["max_tokens" if "max_tokens" in extra else limit] = ask.max_tokens
@@ -254,4 +255,6 @@ def _tool_to(tool: Tool) -> dict[str, Any] | None:
         function["description"] = tool.description
     if tool.schema:
         function["parameters"] = tool.schema
+    if foreign.get("openai-responses", {}).get("strict") is True:
+        function["strict"] = True
     return merged({"type": "function", "function": function}, mine)

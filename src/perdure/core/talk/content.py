@@ -1,8 +1,10 @@
 """Blocks as the log keeps them, and back: a text for plain words, else a list of documents that each have a `type`.
 
 The spelling is the one that the log's other writers use: text, tool_use, tool_result, thinking, image and document with
-a source; and `foreign` for what only one provider understands. What has another spelling is read as its JSON, so that
-nothing is left out unseen. `cached` is a wish for one request and is never kept. An empty text is no block.
+a source; and `foreign` for what only one provider understands. A source may be the `Ref` to a blob, which is then media
+that lies at the blob's URI until somebody is asked. Parts as OpenAI's clients spell them are understood, too. What has
+another spelling is read from the log as its JSON, so that nothing is left out unseen; when a caller says it, it is
+refused. `cached` is a wish for one request and is never kept. An empty text is no block.
 """
 
 from binascii import Error as Base64Error
@@ -12,6 +14,11 @@ from typing import Any, Final
 
 from msgspec.json import Encoder
 
+from perdure.core.errors import Invalid
+from perdure.core.session.refs import SCHEME, blob_of, blob_ref
+from perdure.core.session.shown import shown
+from perdure.core.session.values import Ref
+from perdure.core.talk import chat_parts, responses_items
 from perdure.core.talk.parts import Block, Call, Foreign, Media, Result, Text, Thought
 from perdure.core.talk.wire import rest_in
 
@@ -63,10 +70,22 @@ def _document(block: Block) -> dict[str, Any]:
 
 
 def _source(media: Media) -> dict[str, Any]:
-    source = {"type": "base64" if media.data else "url", "media_type": media.media_type}
+    blob = blob_at(media)
+    source: Any = {"type": "base64" if media.data else "url", "media_type": media.media_type}
     source |= {"data": b2a_base64(media.data, newline=False).decode()} if media.data else {"url": media.url}
+    source = source if blob is None else blob
     kind = "image" if media.media_type.startswith("image/") else "document"
     return {"type": kind, "source": source} | ({"title": media.name} if media.name else {})
+
+
+def blob_at(media: Media) -> Ref | None:
+    """The blob that holds the media, if one does: only a Ref in the log keeps it."""
+    if media.data or not media.url.startswith(SCHEME):
+        return None
+    try:
+        return blob_ref(blob_of(media.url))
+    except Invalid:
+        return None
 
 
 def arguments_of(call: Call) -> Any:
@@ -85,8 +104,25 @@ def blocks_of(content: Any) -> tuple[Block, ...]:
     """The blocks of a message's content."""
     if content is None:
         return ()
-    found = [_block(item) for item in content] if isinstance(content, list | tuple) else [_block(content)]
+    found = [block for item in _items(content) for block in _blocks(item) or (Text(text=json_text(item)),)]
     return tuple(block for block in found if not _is_empty(block))
+
+
+def given_blocks(content: Any) -> tuple[Block, ...]:
+    """The blocks of what a caller says; `Invalid` names the kinds there are when it is none of them."""
+    found: list[Block] = []
+    for item in () if content is None else _items(content):
+        blocks = _blocks(item)
+        if blocks is None:
+            kinds = ", ".join(KINDS)
+            told = f"content is a text, or a list of texts and blocks of these types: {kinds}; {shown(item)} is neither"
+            raise Invalid(told, kinds=kinds)
+        found += blocks
+    return tuple(block for block in found if not _is_empty(block))
+
+
+def _items(content: Any) -> list[Any] | tuple[Any, ...]:
+    return content if isinstance(content, list | tuple) else (content,)
 
 
 def result_blocks(result: Any) -> tuple[Text | Media | Foreign, ...]:
@@ -103,12 +139,29 @@ def _is_shown(item: Any) -> bool:
     return type(item) is dict and type(item.get("type")) is str and item["type"] in _SHOWN
 
 
-def _block(item: Any) -> Block:
+def _blocks(item: Any) -> tuple[Block, ...] | None:
+    """An item as a block, with its rest where it has one; None for what has another spelling."""
     if type(item) is str:
-        return Text(text=item)
-    read = _READ.get(item.get("type", "")) if type(item) is dict and type(item.get("type", "")) is str else None
+        return (Text(text=item),)
+    kind = item.get("type") if type(item) is dict else None
+    if type(kind) is not str:
+        return None
+    if kind in _BORROWED:
+        return _borrowed(item, kind)
+    read = _READ.get(kind)
     found = read(item) if read is not None else None
-    return Text(text=json_text(item)) if found is None else found
+    return None if found is None else (found,)
+
+
+def _borrowed(item: dict[str, Any], kind: str) -> tuple[Block, ...] | None:
+    """A part as OpenAI's clients spell it; of a picture also its URL alone."""
+    if kind == "image_url" and type(item.get(kind)) is str:
+        item = item | {kind: {"url": item[kind]}}
+    try:
+        found: tuple[Block, ...] = _BORROWED[kind](item)
+    except Invalid:
+        return None
+    return None if isinstance(found[0], Foreign) else found
 
 
 def _read_text(item: dict[str, Any]) -> Block | None:
@@ -144,17 +197,41 @@ def _read_thought(item: dict[str, Any]) -> Block | None:
 def _read_media(item: dict[str, Any]) -> Block | None:
     title = item.get("title")
     name = title if type(title) is str else ""
-    match item.get("source"):
+    source = item.get("source")
+    if (blob := _pointed(source)) is not None:
+        return Media(media_type=f"{item['type']}/*", url=blob, name=name)
+    match source:
         case {"type": "base64", "media_type": str(kind), "data": str(data)}:
             try:
                 return Media(media_type=kind, data=a2b_base64(data.encode("ascii")), name=name)
             except (Base64Error, UnicodeEncodeError):
                 return None
+        case {"type": "text", "media_type": str(kind), "data": str(data)}:
+            return Media(media_type=kind, data=data.encode("utf-8", "surrogatepass"), name=name)
         case {"type": "url", "url": str(url), **rest}:
             told = rest.get("media_type")
             return Media(media_type=told if isinstance(told, str) else f"{item['type']}/*", url=url, name=name)
         case _:
             return None
+
+
+def _pointed(source: Any) -> str | None:
+    """The URI of the blob that a source points to: a Ref, or how JSON spells one."""
+    match source:
+        case Ref(uri=uri, sha256=told):
+            pass
+        case {"$ref": {"uri": str(uri), "sha256": str(told)}} | {"uri": str(uri), "sha256": str(told)}:
+            pass
+        case {"uri": str(uri)}:
+            told = ""
+        case _:
+            return None
+    try:
+        digest = blob_of(uri)
+    except Invalid:
+        return None
+    same = ("", digest, digest.hex(), b2a_base64(digest, newline=False).decode())
+    return uri if told in same else None
 
 
 def _read_foreign(item: dict[str, Any]) -> Block | None:
@@ -174,6 +251,15 @@ _READ: Final = {
     "thinking": _read_thought,
     "foreign": _read_foreign,
 }
+_BORROWED: Final[dict[str, Any]] = {
+    **{kind: lambda item: chat_parts.part_from(item, "content") for kind in ("image_url", "input_audio", "file")},
+    **{
+        kind: lambda item: responses_items.part_from(item, "content", "input_text")
+        for kind in ("input_text", "input_image", "input_file")
+    },
+}
+KINDS: Final = ("text", "image", "document", "thinking", "foreign", *_BORROWED)
+"""The types of blocks that a caller may say."""
 _SHOWN: Final = frozenset({"text", "image", "document", "foreign"})
 
 
@@ -192,6 +278,11 @@ def words_of(block: Block) -> str:
             return block.text or block.seal
         case Foreign():
             return json_text(block.block) if rest_in(block) is None else ""
+
+
+def without_rests(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """The blocks that say something to people."""
+    return tuple(block for block in blocks if rest_in(block) is None)
 
 
 def media_in(block: Block) -> int:

@@ -19,7 +19,7 @@ import msgspec
 
 from perdure.core.session.event import Event
 from perdure.core.talk.content import MEDIA_TOKENS, json_text, media_in, words_of
-from perdure.core.talk.history import History, closed, fenced, history_of, with_summary
+from perdure.core.talk.history import OPENING, History, closed, fenced, history_of, with_summary
 from perdure.core.talk.history import grown as grown_history
 from perdure.core.talk.parts import Block, Foreign, Said, Text, Thought, Tool
 from perdure.core.talk.window import WHOLE, Cut, cut_of, has_words, kept, without_results
@@ -290,6 +290,13 @@ def _tail(passing: Passing, count: Count) -> tuple[tuple[Portion, ...], tuple[Bl
     there = [(name, text, why) for name, text, why in texts if text]
     portions = tuple(Portion(name=name, role="user", tokens=count(text), why=why) for name, text, why in there)
     return portions, tuple(Text(text=text) for _, text, _ in there)
+
+
+def user_last(messages: tuple[Said, ...]) -> tuple[Said, ...]:
+    """The messages with the user's turn to speak last: a model that was cut short is told to go on."""
+    if not messages or messages[-1].role == "user":
+        return messages
+    return (*messages, Said(role="user", blocks=(OPENING,)))
 
 
 def _joined(messages: tuple[Said, ...], blocks: tuple[Block, ...]) -> tuple[Said, ...]:

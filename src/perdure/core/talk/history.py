@@ -35,6 +35,7 @@ from perdure.core.session.turns import (
 )
 from perdure.core.talk.content import arguments_of, blocks_of, call_of, json_text, result_blocks, stored, words_of
 from perdure.core.talk.parts import NOTHING, Answer, Block, Call, Foreign, Media, Result, Said, Text, Thought, Usage
+from perdure.core.talk.rests import Unit, rejoined, results_end, units_of
 
 OPENING: Final = Text(text="(the conversation goes on)")
 """What the user is made to say where an assistant would speak first, which providers refuse."""
@@ -173,7 +174,6 @@ class _Weaving:
         self.role: str = last.role if last else ""
         self.name = last.name if last else ""
         self.blocks: list[Block] = list(last.blocks) if last else []
-        self.results = sum(isinstance(block, Result) for block in self.blocks)
         self.pending = dict(history.pending)
         self.withheld = set(history.withheld)
         self.fresh: set[str] = set()
@@ -205,9 +205,10 @@ class _Weaving:
             case ToolFinished() if event.redacted:
                 self.answer(target, (WITHHELD,), False, event.version)
             case ToolAsked(call=call):
-                self.say("assistant", [call_of(call, data.name, data.arguments)], event.version)
+                asked = call_of(call, data.name, data.arguments)
+                self.say("assistant", rejoined([asked], data.metadata), event.version)
             case ToolFinished(call=call):
-                self.answer(call, *outcome_of(data), event.version)
+                self.answer(call, *outcome_of(data), event.version, data.metadata)
             case TurnInterrupted(text=text):
                 self.say("assistant", [Text(text=text)] if text and not event.redacted else [], event.version)
                 self.close()
@@ -225,7 +226,7 @@ class _Weaving:
     def hear(self, message: Message, version: int) -> None:
         """A message: calls in it are the assistant's, results are the user's, whoever's message it is."""
         assistant = message.role == "assistant"
-        for block in blocks_of(message.content):
+        for block in rejoined(blocks_of(message.content), message.metadata):
             if isinstance(block, Result):
                 self.answer(block.call, block.content, block.failed, version)
             elif assistant or isinstance(block, Call):
@@ -248,7 +249,9 @@ class _Weaving:
         self._touch(version)
         self.blocks += [self._named(block) if isinstance(block, Call) else block for block in blocks]
 
-    def answer(self, call: str, content: tuple[Any, ...], failed: bool, version: int) -> None:
+    def answer(
+        self, call: str, content: tuple[Any, ...], failed: bool, version: int, metadata: dict[str, Any] | None = None
+    ) -> None:
         """A result, beside its call if that waits for it."""
         if call in self.withheld:
             return
@@ -260,8 +263,8 @@ class _Weaving:
         if self.role != "user":
             self._begin("user", "")
         self._touch(version)
-        self.blocks.insert(self.results, Result(call=known, content=content, failed=failed))
-        self.results += 1
+        at = results_end(self.blocks)
+        self.blocks[at:at] = rejoined([Result(call=known, content=content, failed=failed)], metadata)
 
     def close(self) -> None:
         """Answer every call that still waits: nobody else will."""
@@ -275,7 +278,7 @@ class _Weaving:
         elif role == "assistant":
             self.whole.append(Said(role="user", blocks=(OPENING,)))
             self.ends.append(self.start.since)
-        self.role, self.name, self.blocks, self.results = role, name, [], 0
+        self.role, self.name, self.blocks = role, name, []
         self.ends.append(0)
 
     def _touch(self, version: int) -> None:
@@ -306,35 +309,31 @@ def outcome_of(data: ToolFinished) -> tuple[tuple[Text | Media | Foreign, ...], 
 
 
 def payloads_of(message: Said) -> list[Spoken]:
-    """A message as payloads for the log, in its order: words, calls and results. `cached` marks are not kept."""
-    found: list[Spoken] = []
-    words: list[Block] = []
-    for block in message.blocks:
-        if isinstance(block, Call | Result):
-            found += _message(message, words)
-            found.append(_asked(block) if isinstance(block, Call) else _finished(block))
-            words = []
-        else:
-            words.append(block)
-    return found + _message(message, words)
+    """A message as payloads for the log, in its order: words, calls and results, and their rests in the metadata.
+    `cached` marks are not kept.
+    """
+    return [_payload(message, unit) for unit in units_of(message.blocks)]
 
 
-def _message(message: Said, words: list[Block]) -> list[Spoken]:
-    content = stored(words)
-    return [] if content is None else [Message(role=message.role, content=content, name=message.name or None)]
+def _payload(message: Said, unit: Unit) -> Spoken:
+    match unit.blocks[0]:
+        case Call() as call:
+            arguments = arguments_of(call)
+            return ToolAsked(call=call.id, name=call.name, arguments=arguments, metadata=unit.metadata)
+        case Result() as result:
+            return _finished(result, unit.metadata)
+        case _:
+            content, name = stored(unit.blocks), message.name or None
+            return Message(role=message.role, content=content, name=name, metadata=unit.metadata)
 
 
-def _asked(call: Call) -> ToolAsked:
-    return ToolAsked(call=call.id, name=call.name, arguments=arguments_of(call))
-
-
-def _finished(result: Result) -> ToolFinished:
+def _finished(result: Result, metadata: dict[str, Any]) -> ToolFinished:
     content = stored(result.content)
     if not result.failed:
-        return ToolFinished(call=result.call, result=content)
+        return ToolFinished(call=result.call, result=content, metadata=metadata)
     if content is None or type(content) is str:
-        return ToolFinished(call=result.call, error=content or "")
-    return ToolFinished(call=result.call, result=content, error=words_of(result) or "failed")
+        return ToolFinished(call=result.call, error=content or "", metadata=metadata)
+    return ToolFinished(call=result.call, result=content, error=words_of(result) or "failed", metadata=metadata)
 
 
 def answered(answer: Answer, before: Usage = NOTHING) -> list[Payload]:
@@ -343,7 +342,7 @@ def answered(answer: Answer, before: Usage = NOTHING) -> list[Payload]:
     """
     spoken = payloads_of(Said(role="assistant", blocks=answer.blocks))
     if spoken:
-        spoken[0] = msgspec.structs.replace(spoken[0], metadata={ANSWER: _told(answer)})
+        spoken[0] = msgspec.structs.replace(spoken[0], metadata={**spoken[0].metadata, ANSWER: _told(answer)})
     found: list[Payload] = list(spoken)
     if any(isinstance(block, Call) for block in answer.blocks) or answer.stop in ("tools", "paused"):
         return found

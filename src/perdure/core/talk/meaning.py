@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.talk.content import arguments_of
+from perdure.core.talk.content import arguments_of, blob_at
 from perdure.core.talk.parts import Block, Call, Foreign, Media, Text
 from perdure.core.talk.wire import rest_in
 
@@ -36,13 +36,21 @@ def essences(blocks: Iterable[Block]) -> list[Any]:
         found += _joined(texts)
         texts = []
         if isinstance(block, Media):
-            found.append({"media": sha256(block.data).hexdigest() if block.data else block.url})
+            found.append({"media": _media(block)})
         elif isinstance(block, Foreign):
             found.append({"foreign": _plain({name: item for name, item in block.block.items() if name not in _MARKS})})
     return found + _joined(texts)
 
 
 _MARKS: Final = frozenset({"id", "cache_control", "status"})
+
+
+def _media(media: Media) -> str:
+    """The same for the same content, whether it is there or in a blob."""
+    if media.data:
+        return sha256(media.data).hexdigest()
+    blob = blob_at(media)
+    return media.url if blob is None else blob.sha256.hex()
 
 
 def _joined(texts: Sequence[str]) -> list[Any]:

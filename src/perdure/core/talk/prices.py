@@ -89,10 +89,16 @@ class Prices(msgspec.Struct, frozen=True):
         found = self.under(provider, model)
         if found is not None:
             return self.table[provider, found]
+        raise self.unknown(provider, model)
+
+    def unknown(self, provider: str, model: str) -> UnknownModel:
+        """The error that says that a model has no price, and how to give it one."""
         near = self._near(provider, model)
         known = f"; near it are {', '.join(near)}" if near else ""
-        raise UnknownModel(
-            f"no price is known for {model!r} of {provider!r}{known}; correct the name or add its price",
+        line = f'{{"provider": "{provider}", "models": ["{model}"], "rates": {{…}}, "window": …}}'
+        return UnknownModel(
+            f"no price is known for '{provider}/{model}'{known}; correct the name, say free = true of its upstream if "
+            f"it costs nothing, or add its price: {line} in your prices.json, which perdure prices update brings",
             provider=provider,
             model=model,
             near=near,
@@ -196,7 +202,7 @@ def bound(sent: int, answered: int, price: Price, *, hour: bool = False) -> int:
 
 def output_bound(ask: Ask, price: Price) -> int:
     """The most tokens that may be answered: max_tokens or the model's maximum, for each of the answers asked for."""
-    longest = ask.max_tokens if ask.max_tokens is not None else price.max_output or price.window
+    longest = ask.max_tokens or price.max_output or price.window  # none, or 0: as the model likes
     answers = [fields.get("n") for fields in ask.extra.values() if isinstance(fields, dict)]
     return max(0, longest) * max([1, *(number for number in answers if type(number) is int)])
 

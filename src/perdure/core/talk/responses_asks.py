@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from perdure.core.errors import Invalid
+from perdure.core.talk.carrying import carried
 from perdure.core.talk.choosing import choice_of, to_openai
 from perdure.core.talk.parts import Ask, Foreign, Said, Text, Tool
 from perdure.core.talk.responses_items import PROVIDER, items_to, said_from
@@ -101,7 +102,7 @@ def ask_to(ask: Ask) -> dict[str, Any]:
         body["stream"] = True
     if home:
         return merged({**body, "metadata": ask.metadata} if ask.metadata else body, ask.extra[PROVIDER])
-    return {**body, **(to_openai(choice_of(ask), nested=False) if tools else {})}
+    return {**body, **carried(ask, PROVIDER), **(to_openai(choice_of(ask), nested=False) if tools else {})}
 
 
 def _instructions(ask: Ask) -> str:
@@ -124,5 +125,6 @@ def _tool_to(tool: Tool, *, home: bool) -> dict[str, Any] | None:
     if tool.description:
         document["description"] = tool.description
     if not home:
-        document["strict"] = False  # silence means strict here, and nowhere else
+        strict = foreign.get("openai-chat", {}).get("function", {}).get("strict")
+        document["strict"] = strict is True  # silence means strict here, and nowhere else
     return merged(document, mine)

@@ -39,13 +39,14 @@ Worth: TypeAlias = Literal["again", "elsewhere", "nothing"]
 def worth(error: PerdureError) -> Worth:
     """What to do about an error: ask the same provider again, ask another one, or tell the caller.
 
-    A provider that was slow is not asked again: it may be at work still. A request that is wrong is wrong everywhere,
-    but a model that one provider does not have another one may.
+    A provider that was slow is not asked again: it may be at work still. Nor is one whose answer is none: its address
+    or its kind is wrong, and stays so. A request that is wrong is wrong everywhere, but a model that one provider does
+    not have another one may.
     """
     match error:
         case ProviderSlow():
             return "elsewhere"
-        case ProviderBusy() | ProviderDown() | ProviderCut() | ProviderGarbled():
+        case ProviderBusy() | ProviderDown() | ProviderCut():
             return "again"
         case ProviderFailed():
             return "elsewhere"

@@ -1,7 +1,8 @@
 """Who answers for a model: upstreams by name, aliases, and who is asked instead when the first choice fails.
 
-A model is named `upstream/model`, or by an alias, or by its bare name: then it is the upstream's that has a price for
-it, else the default model's. `auto` is no model: whoever routes by difficulty decides it before coming here.
+A model is named `upstream/model`, or by an alias, or by its bare name: then it is the upstream's that lists it, or that
+is where the form comes from and has a price for it, else the default model's. What the built-in model answers for goes
+by a name that says so. `auto` is no model: whoever routes by difficulty decides it before coming here.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ Kind: TypeAlias = Literal["anthropic", "openai-chat", "openai-responses", "offli
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 
 AUTO: Final = "auto"
+BUILT_IN: Final = "offline"
+"""What names of the built-in model begin with."""
 ANY: Final = "*"
 """In fallbacks: who is asked when no others are named."""
 BASES: Final[dict[Kind, str]] = {
@@ -47,12 +50,14 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     """A provider: what it speaks, where it is, our key for it, and our patience, in seconds.
 
     The first byte may take `first_byte_timeout`; a whole answer, whose first byte comes when all is said, five times
-    that.
+    that. Without a name it has the one under which it stands.
     """
 
-    name: str
     kind: Kind
+    name: str = ""
     base_url: str = ""
+    models: tuple[str, ...] = ()
+    free: bool = False
     key: str = ""
     headers: dict[str, str] = {}
     connect_timeout: Seconds = 10.0
@@ -74,6 +79,11 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     def address(self) -> str:
         """Where it is, without a slash at the end."""
         return (self.base_url or BASES[self.kind]).rstrip("/")
+
+    @property
+    def public(self) -> bool:
+        """Whether it is where the form comes from, so that its models and prices are those that everybody knows."""
+        return self.address == BASES[self.kind]
 
 
 class Models(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -125,9 +135,12 @@ def route(models: Models, model: str | None, prices: Prices | None = None) -> Ro
 
 
 def checked(models: Models, prices: Prices | None = None) -> Models:
-    """The same, if everything in it leads somewhere. Raises `Invalid` or `UnknownModel`, which say what does not."""
+    """The same with every upstream named, if all in it leads somewhere. Raises `Invalid` or `UnknownModel`, which say
+    what does not.
+    """
     if not models.upstreams:
         raise Invalid("there is no upstream; name at least one")
+    models = _named(models)
     for name, upstream in models.upstreams.items():
         _sound(name, upstream)
     for model in (models.default, models.cheap, *models.aliases, *models.fallbacks):
@@ -136,6 +149,16 @@ def checked(models: Models, prices: Prices | None = None) -> Models:
     for other in models.fallbacks.get(ANY, ()):
         route(models, other, prices)
     return models
+
+
+def _named(models: Models) -> Models:
+    if all(upstream.name for upstream in models.upstreams.values()):
+        return models
+    named = {
+        name: upstream if upstream.name else msgspec.structs.replace(upstream, name=name)
+        for name, upstream in models.upstreams.items()
+    }
+    return msgspec.structs.replace(models, upstreams=named)
 
 
 def _sound(name: str, upstream: Upstream) -> None:
@@ -179,19 +202,23 @@ def _placed(models: Models, name: str, prices: Prices | None) -> tuple[Upstream,
         return seller, name
     if home is None or (slash and not _has_slashes(home)):
         raise _unknown(models, name)
+    if home.kind == "offline" and not name.startswith(BUILT_IN):
+        return home, f"{BUILT_IN}/{name}"  # what it says of itself is true, whatever it was asked as
     return home, name
 
 
 def _seller(models: Models, model: str, prices: Prices | None, home: Upstream | None = None) -> Upstream | None:
-    """The first upstream that has a price for a model, the default one before the others."""
-    if prices is None:
-        return None
+    """The first upstream that has a model, the default one before the others."""
     asked = (*((home,) if home is not None else ()), *models.upstreams.values())
     return next((found for found in asked if found.kind != "offline" and _sells(found, model, prices)), None)
 
 
-def _sells(upstream: Upstream, model: str, prices: Prices) -> bool:
-    """Whether the price list knows the model as one of the upstream's, or of those who speak as it does."""
+def _sells(upstream: Upstream, model: str, prices: Prices | None) -> bool:
+    """Whether an upstream lists a model, or the price list knows it of whoever made up the form, if it is there."""
+    if model in upstream.models:
+        return True
+    if prices is None or not upstream.public:
+        return False
     for seller in (upstream.name, FAMILIES[upstream.form]):
         try:
             prices.of(seller, model)
@@ -223,6 +250,7 @@ def _has_slashes(upstream: Upstream) -> bool:
 def _told(models: Models) -> Iterator[str]:
     """Names that can be asked for: models that are named, aliases, and what else an upstream has."""
     yield from sorted({*models.aliases, *filter(None, (models.default, models.cheap))})
+    yield from (f"{name}/{model}" for name, found in models.upstreams.items() for model in found.models)
     yield from (f"{name}/…" for name in models.upstreams)
 
 
@@ -231,7 +259,7 @@ def _example(models: Models) -> str:
 
 
 def _unknown(models: Models, name: str) -> UnknownModel:
-    there = list(_told(models))
+    there = [found for found in _told(models) if name not in (found, models.aliases.get(found))]
     near = get_close_matches(name, there, 3, 0.5) or there
     return UnknownModel(
         f"there is no model {name!r}; there are {', '.join(there) or 'none'}; correct the name or add its upstream",

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from perdure.core.errors import Invalid
-from perdure.core.talk.content import blocks_of, stored
+from perdure.core.talk.content import given_blocks, stored
 from perdure.core.talk.parts import Answer, Block, Call, Delta, Piece, Result, Text, Tool, Usage
 
 Busy: TypeAlias = Literal["reject", "enqueue", "interrupt", "rollback"]
@@ -46,8 +46,8 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """What is said, in blocks; `Invalid` for what only a model or a tool can say."""
-        blocks = blocks_of(self.content)
+        """What is said, in blocks; `Invalid` for what only a model or a tool can say, and for what is no block."""
+        blocks = given_blocks(self.content)
         if any(isinstance(block, Call | Result) for block in blocks):
             raise Invalid("content holds what a user says; give results of tools as results")
         return blocks

@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "talk": ("talk:talk", "Talk to a session's model, and watch the answer come."),
     "steer": ("talk:steer", "Change what a session is doing right now."),
     "follow-up": ("talk:follow_up", "Have something considered in a session's next turn."),
+    "interrupt": ("talk:interrupt", "Stop a session's turn; what it has said stays."),
     "approvals": ("talk:approvals", "Show the calls of tools that wait for a person, and answer for them."),
     "import": ("importing:import_from", "Bring conversations over from a framework's own store."),
     "sweep": ("sweep:sweep", "See to the sessions whose time has come."),

@@ -13,7 +13,7 @@ import click
 from perdure.core.session import codec
 from perdure.core.session.diff import Patch, to_document
 from perdure.core.session.event import Event
-from perdure.core.session.turns import Message
+from perdure.core.session.transcript import STEER, heard
 from perdure.core.session.values import Limits, path_text
 from perdure.edge.cli.telling import Told, said_at
 from perdure.edge.cli.text import moment
@@ -127,13 +127,14 @@ def turn(item: Told) -> dict[str, Any]:
             {
                 "version": each.version,
                 "said_at": _time(said_at(each)),
-                "role": each.data.role,
-                "name": each.data.name,
-                "content": each.data.content,
+                "role": message.role,
+                "name": message.name,
+                "content": message.content,
+                "steer": STEER in message.metadata,
                 "redacted": each.redacted,
             }
             for each in item.events
-            if isinstance(each.data, Message)
+            if (message := heard(each.data)) is not None
         ],
         "calls": [
             {

@@ -1,14 +1,15 @@
-"""`talk`, `steer`, `follow-up` and `approvals`: conversations with models, and stepping into them."""
+"""`talk`, `steer`, `follow-up`, `interrupt` and `approvals`: conversations with models, and stepping into them."""
 
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from msgspec.structs import replace
 
-from perdure.core.errors import TurnRefused
+from perdure.core.errors import AlreadyExists, Invalid, NotAStore, NotFound, TurnRefused
 from perdure.core.session import commands as do
 from perdure.edge.cli import documents, exits
 from perdure.edge.cli.opening import bringing, opened, session_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from perdure.compose.talking import Talk
     from perdure.core.talk.turning import TurnEvent, TurnOutcome
 
+AUTO: Final = "auto"
 KEYS: Final = {
     "anthropic": ("anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
     "openai": ("openai-responses", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
@@ -33,36 +35,74 @@ KEYS: Final = {
 @store_option
 @json_option
 @click.option("--new", is_flag=True, help="Begin a session of this name, and the store if it is missing.")
+@click.option("--continue", "goes_on", is_flag=True, help="Say nothing: go on where a turn broke or waits.")
 @click.option("--model", help="Which model answers; the session's, or the built-in one, without it.")
-def talk(session: str, text: str | None, store: str, as_json: bool, new: bool, model: str | None) -> None:
+def talk(
+    session: str, text: str | None, store: str, as_json: bool, new: bool, goes_on: bool, model: str | None
+) -> None:
     """Say TEXT to a session's model and watch the answer come. Without TEXT, every line that is typed is said.
 
     Models are those that perdure.toml has upstreams for, as for a server. Without any there are the built-in one, which
     needs no key and does not think, and anthropic/MODEL and openai/MODEL, if the environment has ANTHROPIC_API_KEY or
     OPENAI_API_KEY.
     """
-    models, status = talk_given(), ""
-    with bringing(store, talk=models) if new else opened(store, read_only=False, talk=models) as db:
+    if goes_on and (new or text is not None):
+        raise click.UsageError("--continue goes on with what there is; give it without TEXT and --new")
+    if text is not None and not text.strip():
+        raise click.UsageError("TEXT is empty; say something, or --continue to go on where the session stopped")
+    once, status, missing = text is not None or goes_on, "", dict[str, Invalid]()
+    models = talk_given(missing)
+    with _advice(session), bringing(store, talk=models) if new else opened(store, read_only=False, talk=models) as db:
         found = db.create(name=session) if new else session_of(db, session)
-        for said in [text] if text is not None else _lines(as_json):
+        _must_have_key(models, model or found.state().config.model, missing)
+        for said in [text] if once else _lines(as_json):
             outcome = _turn(found, said, model, as_json)
             status = outcome.status
             if as_json:
-                (documents.emit if text is not None else documents.emit_line)(document_of(outcome))
-    if text is not None and status not in ("finished", "tools", "parked"):
+                (documents.emit if once else documents.emit_line)(document_of(outcome))
+    if once and status not in ("finished", "tools", "parked"):
         click.get_current_context().exit(exits.CALLER)
 
 
-def talk_given() -> "Talk":
+@contextmanager
+def _advice(name: str) -> Iterator[None]:
+    """Say in options what there is to do about a session that is there, or is not."""
+    try:
+        yield
+    except AlreadyExists as there:
+        told = f"a session named {name!r} is there already; leave --new out to talk to it, or choose another name"
+        raise AlreadyExists(told, **there.fields) from there
+    except NotFound as missing:
+        if missing.fields.get("session") != name:
+            raise
+        told = f"{missing.message}; perdure talk {name} --new begins one of this name"
+        raise NotFound(told, **missing.fields) from missing
+    except NotAStore as missing:
+        raise NotAStore(f"{missing.message}; --new begins one", **missing.fields) from missing
+
+
+def _must_have_key(models: "Talk", model: str | None, missing: dict[str, Invalid]) -> None:
+    """Raise what is wrong with the key of the upstream that is asked; others need none now."""
+    if not missing or model == AUTO:
+        return
+    from perdure.compose.pricing import loaded
+    from perdure.core.talk.routes import route
+
+    asked = route(models.models, model, loaded()).candidates[0].provider
+    if asked in missing:
+        raise missing[asked]
+
+
+def talk_given(missing: dict[str, Invalid] | None = None) -> "Talk":
     """How sessions talk here: as a server would that is started here; without upstreams, to the built-in model, and to
-    those that the environment has a key for.
+    those that the environment has a key for. What is wrong with keys is put into `missing`, if that is given.
     """
     from perdure.core.talk.routes import Upstream
     from perdure.edge.http.configuring import configure
     from perdure.edge.http.talks import talk_of
 
     settings = configure().settings
-    found = talk_of(settings)
+    found = talk_of(settings, missing=missing)
     if settings.upstreams:
         return found
     upstreams = dict(found.models.upstreams)
@@ -85,18 +125,21 @@ def _lines(as_json: bool) -> Iterator[str]:
             click.echo("> ", nl=False, err=True)
         line = sys.stdin.readline()
         if not line:
+            if people:
+                click.echo(err=True)
             return
         if line.strip():
             yield line.rstrip("\n")
 
 
-def _turn(session: "Session", said: str, model: str | None, as_json: bool) -> "TurnOutcome":
+def _turn(session: "Session", said: str | None, model: str | None, as_json: bool) -> "TurnOutcome":
     """One turn, shown as it goes."""
     from perdure.core.talk.turning import TurnBroke, TurnEnded
 
+    begun = False
     for event in session.stream(said, model=model):
         if not as_json:
-            _show(event)
+            begun = _show(event) or begun
         if isinstance(event, TurnEnded):
             if not as_json:
                 _told(session, event.outcome)
@@ -104,19 +147,24 @@ def _turn(session: "Session", said: str, model: str | None, as_json: bool) -> "T
         if isinstance(event, TurnBroke):
             from perdure.edge.client.talking import error_of
 
-            click.echo()
+            if begun:
+                click.echo()
             raise error_of(event) or TurnRefused(event.detail, turn=event.turn)
     raise TurnRefused("the turn ended without a word; look at the session's history")
 
 
-def _show(event: "TurnEvent") -> None:
+def _show(event: "TurnEvent") -> bool:
+    """Show an event; whether there were words in it."""
     from perdure.core.talk.turning import PieceCame, ToolRan, words_in
 
     if isinstance(event, PieceCame):
-        click.echo(clean(words_in(event.piece)), nl=False)
+        words = words_in(event.piece)
+        click.echo(clean(words), nl=False)
         sys.stdout.flush()
-    elif isinstance(event, ToolRan):
+        return bool(words)
+    if isinstance(event, ToolRan):
         click.echo(f"[{one_line(event.name)} {event.status}]", err=True)
+    return False
 
 
 def _told(session: "Session", outcome: "TurnOutcome") -> None:
@@ -185,6 +233,22 @@ def follow_up(session: str, text: str, store: str, as_json: bool) -> None:
     _noted(found, version, as_json, "followed up")
 
 
+@click.command()
+@click.argument("session")
+@store_option
+@json_option
+@click.option("--reason", default="interrupted", help="Why; the log keeps it.")
+def interrupt(session: str, store: str, as_json: bool, reason: str) -> None:
+    """Stop a session's turn, wherever it runs or waits. What it has said stays; `talk --continue` goes on with it."""
+    with opened(store, read_only=False) as db:
+        found = session_of(db, session)
+        stopped = found.interrupt(reason)
+    if as_json:
+        documents.emit({"session": str(found.id), "interrupted": stopped})
+    else:
+        click.echo(f"interrupted session {found.id}" if stopped else f"no turn is open in session {found.id}")
+
+
 def _noted(session: "Session", version: int, as_json: bool, what: str) -> None:
     if as_json:
         documents.emit({"session": str(session.id), "version": version})
@@ -202,7 +266,8 @@ def _noted(session: "Session", version: int, as_json: bool, what: str) -> None:
 def approvals(session: str, store: str, as_json: bool, allow: str | None, deny: str | None, note: str) -> None:
     """Show the calls that wait for a person, or answer for one.
 
-    The turn goes on where its tools are, when it is asked to there: by send() without anything to say, or over HTTP.
+    The turn goes on where its tools are, when it is asked to there: by send() without anything to say, or over HTTP by
+    POST …/messages without content.
     """
     if allow is not None and deny is not None:
         raise click.UsageError("give --allow or --deny, not both")
@@ -211,6 +276,8 @@ def approvals(session: str, store: str, as_json: bool, allow: str | None, deny: 
         if (call := allow or deny) is not None:
             version = _answered(db, found, do.Approve(call=call, allowed=allow is not None, note=note))
             _noted(found, version, as_json, "allowed in" if allow is not None else "denied in")
+            if not as_json and not found.approvals():
+                click.echo("it goes on with send() without words where its tools are", err=True)
             return
         waiting = [_waiting(item) for item in found.approvals()]
     if as_json:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from perdure.core.session.event import Event
+from perdure.core.session.steering import Steered
 from perdure.core.session.transcript import ToolCall, Turn
 from perdure.core.session.turns import Message, ToolAsked, ToolFinished
 from perdure.edge.cli.text import micros
@@ -50,7 +51,7 @@ def told(turns: Iterable[Turn]) -> list[Told]:
                 continue
             place = waiting.pop(late["tool_use_id"])
             found[place] = _answered(found[place], late)
-        if turn.number is not None or any(isinstance(event.data, Message) for event in left):
+        if turn.number is not None or any(isinstance(event.data, Message | Steered) for event in left):
             for call in calls:
                 if call.done:  # an id that is used again leaves nothing to wait for
                     waiting.pop(call.call, None)

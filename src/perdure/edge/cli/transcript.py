@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from perdure.core.session.event import Event
+from perdure.core.session.steering import Steered
 from perdure.core.session.transcript import ToolCall
 from perdure.core.session.turns import Message, ToolAsked, TurnFinished, TurnInterrupted, TurnStarted
 from perdure.core.session.turns import said as said_in
@@ -43,13 +44,19 @@ def _show_part(console: Console, event: Event, calls: dict[str, ToolCall]) -> No
             said = REDACTED if event.redacted else content_text(data.content)
             role = "message" if event.redacted else data.role
             style = output.ROLE_STYLES.get(data.role, "bold")
-            output.labelled(console, role, said, style=style, body_style="dim" if event.redacted else "")
+            if said or not isinstance(data.content, list):  # a list that says nothing to people is no message to them
+                output.labelled(console, role, said, style=style, body_style="dim" if event.redacted else "")
         case ToolAsked():
             call = calls.get(event.target or "")
             if call is not None:
                 said, style = (REDACTED, "dim") if event.redacted else _call_text(call)
                 output.labelled(console, "tool", said, style="bold yellow", body_style=style)
+        case Steered():
+            said, style = (REDACTED, "dim") if event.redacted else (data.text, "")
+            output.labelled(console, "steer", said, style=output.ROLE_STYLES.get("user", "bold"), body_style=style)
         case TurnInterrupted():
+            if data.text:
+                output.labelled(console, "assistant", data.text, style=output.ROLE_STYLES.get("assistant", "bold"))
             output.labelled(console, "ended", _interruption(data), style="bold red")
         case _:
             pass
@@ -59,13 +66,26 @@ def content_text(content: Any) -> str:
     """What was said, as text: plain, or the text blocks with the rest as JSON."""
     if isinstance(content, str):
         return content
-    return "\n".join(map(_block_text, content)) if isinstance(content, list) else spell(content)
+    if not isinstance(content, list):
+        return spell(content)
+    return "\n".join(_block_text(block) for block in content if not _is_rest(block))
+
+
+def _is_rest(block: Any) -> bool:
+    """Whether it only says how a provider sent the block before it."""
+    match block:
+        case {"type": "foreign", "block": {"rest": dict(), **more}}:
+            return not more
+        case _:
+            return False
 
 
 def _block_text(block: Any) -> str:
     match block:
         case {"text": str(text)}:
             return text
+        case {"type": "thinking", "thinking": str(text)}:
+            return f"(thinking) {text}".rstrip()
         case {"type": "tool_result", "tool_use_id": str(call), "content": result}:  # its call is not shown here
             return f"result of {call}: {result_text(result)}"
         case _:

@@ -211,8 +211,9 @@ class RemotePerdure(AsyncPerdure):
 
     @property
     def tools(self) -> Any:
-        """Refused over a connection: a session wakes where the store is, with the tools there."""
-        return apart("waking with tools", "register them where the server runs")(self)
+        """Refused over a connection: tools run where the store is, and a session wakes there with them."""
+        told = "register them where the server runs: [tools.NAME] in its configuration names an MCP server"
+        return apart("running tools", told)(self)
 
     before: Any = apart("calling a hook before a move", _HOOKS)
     after: Any = apart("calling a hook after a move", _HOOKS)

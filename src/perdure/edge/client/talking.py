@@ -69,11 +69,11 @@ class Speaking:
             try:
                 stream = await self._transport.stream(asked, accept=f"{MEDIA}, {EXACT}", silence=SILENCE)
                 try:
-                    async for _, data, place in words(stream):
+                    async for word, data, place in words(stream):
                         turn, _ = place_of(place)
                         target = f"{self._path}/turns/{turn}/stream"
                         asked, failed = Request(method="GET", target=target, headers={"Last-Event-ID": place}), 0
-                        event = event_of(data)
+                        event = _ended(data) if word == "turn_ended" else event_of(data)
                         yield event
                         if is_last(event):
                             return
@@ -203,6 +203,11 @@ def error_of(broke: TurnBroke) -> PerdureError | None:
     """What broke a turn, as the embedded library raises it; None when somebody ended it."""
     kind = by_code().get(broke.code)
     return None if kind is None else kind(broke.detail, **broke.fields)
+
+
+def _ended(data: bytes) -> TurnEnded:
+    """The end of a turn, whose outcome has the form of a plain answer."""
+    return TurnEnded(outcome=outcome_of(msgspec.json.decode(data)["outcome"]))
 
 
 def outcome_of(document: dict[str, Any]) -> TurnOutcome:

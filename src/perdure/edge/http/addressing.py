@@ -15,7 +15,7 @@ from perdure.core.session.ids import SessionId, is_id
 from perdure.core.session.state import State
 from perdure.core.talk.turning import Caching, Diverging
 from perdure.edge.given import text_of
-from perdure.edge.http.asking import Ask, path_id
+from perdure.edge.http.asking import Ask, missing, path_id
 from perdure.edge.http.reaching import entered, must_create, state_of
 
 WRITE_TURNS: Final = Action(Verb.WRITE, Thing.TURNS)
@@ -78,6 +78,8 @@ async def reached(ask: Ask, spelled: str) -> State:
     if is_id(spelled):
         session = path_id(spelled)
     else:
+        if spelled.startswith(LEDGER_NAME):
+            raise missing()
         session = ask.db.named(text_of(spelled, "a session's name")).id
         if await state_of(ask, session) is None:
             await _begun(ask, spelled)

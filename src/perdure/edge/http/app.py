@@ -7,11 +7,20 @@ from http import HTTPStatus
 from typing import Final
 
 from perdure.core.access.roles import Reason
-from perdure.core.errors import Denied, PerdureError, RateLimited, Unauthenticated, WorldError
+from perdure.core.errors import (
+    Denied,
+    PerdureError,
+    ProviderFailed,
+    ProviderRefused,
+    RateLimited,
+    Unauthenticated,
+    WorldError,
+)
 from perdure.edge.http import problems, shaping
 from perdure.edge.http.asgi import Answer, App, Gone, Hands, Receive, Request, Scope, Send
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.entrance import LET_IN, REFUSALS
+from perdure.edge.http.logs import facts
 from perdure.edge.http.node import Node
 from perdure.edge.http.origins import preflight, readable
 from perdure.edge.http.routes import MUTATING, Endpoint, Router
@@ -94,7 +103,9 @@ class Application:
         except PerdureError as error:
             if isinstance(error, REFUSALS):
                 log.info("refused", extra={"endpoint": endpoint.name if endpoint else None, "code": error.code})
-            if isinstance(error, WorldError):
+            if isinstance(error, ProviderFailed | ProviderRefused):
+                log.warning("a provider gave no answer", extra={"endpoint": endpoint and endpoint.name, **facts(error)})
+            elif isinstance(error, WorldError):
                 log.error("%s", error.code, extra={"endpoint": endpoint.name if endpoint else None}, exc_info=error)
             if endpoint is not None and endpoint.form:
                 return endpoint, shaping.told(shaping.spoken(endpoint, request.headers), error)
@@ -117,6 +128,9 @@ class Application:
         allowed = preflight(request, methods, self._settings)
         if allowed is not None:
             raise _Unknown(allowed)
+        form = shaping.visitor(request.headers)
+        if form:
+            raise _Unknown(shaping.nowhere(form, request.method, request.path, methods))
         if not methods:
             detail = "there is nothing at this path; /openapi.json lists what there is"
             raise _Unknown(problems.answer(HTTPStatus.NOT_FOUND, "no_such_path", detail, PLAINLY))

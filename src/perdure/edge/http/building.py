@@ -35,6 +35,7 @@ from perdure.edge.http.pacing import Pace
 from perdure.edge.http.routes import Endpoint, Router
 from perdure.edge.http.settings import Settings
 from perdure.edge.http.talks import talk_of
+from perdure.edge.http.toolservers import offer, servers_of
 from perdure.edge.timing import timeouts_of
 from perdure.ports.ambient import Ambient
 from perdure.sealing.given import Given
@@ -71,8 +72,8 @@ def endpoints() -> tuple[Endpoint, ...]:
 
 
 def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
-    """The store that the settings name, and the models that its sessions talk to."""
-    talk = talk_of(settings)
+    """The store that the settings name, and the models that its sessions talk to, with their tools."""
+    talk, servers = talk_of(settings), servers_of(settings.tools)
     found = tenants(
         settings.store,
         ambient=ambient,
@@ -83,6 +84,8 @@ def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
         private=settings.webhook_private,
     )
     found.talk = talk
+    if servers:
+        offer(found.common.tooling, settings.tools, servers)
     return found
 
 

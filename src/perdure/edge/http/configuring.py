@@ -14,6 +14,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from perdure.core.errors import Invalid
+from perdure.edge.http import toolservers
 from perdure.edge.http.settings import Issuer, Settings
 from perdure.edge.http.upstreams import Bounds, Provider, without_secrets
 from perdure.edge.http.wire import explained
@@ -28,7 +29,7 @@ MAX_FILE: Final = 1 << 20
 _SPELLED: Final = {"key": "key_file"}
 _OTHERS: Final = frozenset({"CONFIG", "KEY", "MASTER_KEY", "URL", "WEBHOOK_SECRET"})
 """Variables that are something else's: the client's, the vault's, the sweeper's."""
-_BY_FILE: Final = frozenset({"issuers", "timeouts", "upstreams", "aliases", "fallbacks", "turns"})
+_BY_FILE: Final = frozenset({"issuers", "timeouts", "upstreams", "aliases", "fallbacks", "turns", "tools"})
 """Settings with parts of their own."""
 _ALIKE: Final = 0.8
 _SECRET: Final = re.compile(r"(://[^@/:\s]*:)\S*@|((?:^|[?&;\s])(?:password|secret|token)=)[^&;\s]*", re.IGNORECASE)
@@ -259,6 +260,8 @@ def shown(configured: Configured) -> list[tuple[str, str, str]]:
 
 def _open(name: str, value: Any) -> Any:
     """What may be seen of a setting."""
+    if name == "tools":
+        return toolservers.without_secrets(value)
     return without_secrets(value) if name == "upstreams" else value
 
 
@@ -293,6 +296,11 @@ def upstreams_table() -> str:
 def turns_table() -> str:
     """What is said about turns, as docs/CONFIG.md lists it."""
     return _listed("[turns]", Bounds)
+
+
+def tools_table() -> str:
+    """What is said about a tool server, as docs/CONFIG.md lists it."""
+    return _listed("[tools.NAME]", toolservers.ToolServer)
 
 
 def _listed(where: str, struct: type[msgspec.Struct]) -> str:

@@ -1,7 +1,7 @@
 """The models there are, as Anthropic's and OpenAI's clients list them.
 
-An upstream may have more models than anybody here knows of; those with a price are listed, and what has a name of its
-own: the default, the cheap one, and every alias.
+Listed is what is configured: the default, the cheap one, every alias, who is asked instead, and what an upstream says
+that it has. Of one that is where its form comes from, also what the price list knows.
 """
 
 from typing import Any
@@ -20,7 +20,12 @@ def names(models: Models, prices: Prices) -> dict[str, str]:
         if name:
             found.setdefault(name, name.partition("/")[0])
     found |= {alias: meant.partition("/")[0] for alias, meant in models.aliases.items()}
+    for others in models.fallbacks.values():
+        found |= {name: name.partition("/")[0] for name in others if name not in found}
     for upstream in models.upstreams.values():
+        found |= {f"{upstream.name}/{model}": upstream.name for model in upstream.models}
+        if not upstream.public:
+            continue
         sellers = {upstream.name, FAMILIES[upstream.form]}
         for seller, model in sorted(prices.table):
             if seller in sellers and "*" not in model:

@@ -8,6 +8,8 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from perdure.core.errors import PerdureError
+
 _KNOWN: Final = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 
 
@@ -49,6 +51,15 @@ def _places(trace: Any) -> list[str]:
         found.append(f"{trace.tb_frame.f_globals.get('__name__', '?')}.{code.co_name}:{trace.tb_lineno}")
         trace = trace.tb_next
     return found[::-1][:20]
+
+
+def facts(error: PerdureError) -> dict[str, Any]:
+    """What the log tells of an error that was expected: its code and, of a provider's failure, whose it was, which
+    model was asked, and the status and type that came. No words: they may hold content.
+    """
+    told = {"upstream": "provider", "model": "model", "status": "status", "type": "type"}
+    found = {name: error.fields.get(field) for name, field in told.items()}
+    return {"code": error.code, **{name: value for name, value in found.items() if value not in (None, "")}}
 
 
 def to_stderr(form: str, level: str) -> None:

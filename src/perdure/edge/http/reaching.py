@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.access.decide import decide
-from perdure.core.access.fields import first_touch, spelled, touched
+from perdure.core.access.fields import first_touch, parsed, spelled, touched
 from perdure.core.access.roles import Action, Actor, Context, Decision, Reason, Resource, Role, Thing, Verb
 from perdure.core.access.views import SAID, hides_words
 from perdure.core.errors import Denied, NotFound, VersionConflict
@@ -89,6 +89,15 @@ def must_see_words(ask: Ask) -> None:
     """`Denied` when what was said and done is hidden from whoever asks."""
     if hides_words(ask.hidden):
         raise Denied("what was said here is hidden from you by a policy", reason="field")
+
+
+def must_see_context(ask: Ask) -> None:
+    """`Denied` when any of what a model is told is hidden from whoever asks: they could have it say that."""
+    must_see_words(ask)
+    if any(names[0] in ("scratchpad", "config", "*") for names in map(parsed, ask.hidden)):
+        raise Denied(
+            "what the model is told here is hidden from you in part, so you may not talk to it", reason="field"
+        )
 
 
 def must_see_all(ask: Ask) -> None:

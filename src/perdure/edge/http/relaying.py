@@ -3,19 +3,23 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+
 from perdure.core.errors import Invalid, UnknownModel
 from perdure.core.session.ids import SessionId
 from perdure.core.talk import parts
+from perdure.core.talk.carrying import lost
 from perdure.core.talk.content import documents_of
 from perdure.core.talk.folding import Folding
 from perdure.core.talk.parts import Result, Said
-from perdure.core.talk.routes import Form
+from perdure.core.talk.routes import AUTO, Form
 from perdure.core.talk.turning import TurnEvent, TurnRequest
-from perdure.core.talk.wire import fields, rest_in, texts
+from perdure.core.talk.wire import fields, origin, rest_in, texts
 from perdure.edge.http import addressing, replying
 from perdure.edge.http.addressing import Wishes
 from perdure.edge.http.asgi import Answer, Headers
 from perdure.edge.http.asking import Ask
+from perdure.edge.http.reaching import must_see_context
 from perdure.services.acting import acting
 from perdure.services.gateway import Incoming, Recorded
 from perdure.services.running import Line
@@ -40,6 +44,7 @@ async def answered(ask: Ask, form: Form) -> Answer:
     asked = replying.read(form, body)
     if spelled is None and wishes.mode == "manage":
         raise Invalid(f"perdure-mode: manage needs a session; name one in the header {addressing.SESSION}")
+    _sayable(ask, asked, body, wishes)
     if spelled is not None:
         state = await addressing.reached(ask, spelled)
         with acting(ask.actor.name, (ask.id, state.origin.created_at)):
@@ -49,6 +54,21 @@ async def answered(ask: Ask, form: Form) -> Answer:
             return await _recorded(ask, incoming, await ask.services.gateway.record(ask.id, incoming))
     incoming = _incoming(ask, form, body, asked, wishes)
     return await _recorded(ask, incoming, await ask.services.gateway.account(await addressing.ledger(ask), incoming))
+
+
+def _sayable(ask: Ask, asked: parts.Ask, body: dict[str, Any], wishes: Wishes) -> None:
+    """`Invalid` for what changes the answer and cannot be said to whoever answers first. Of a request to a managed
+    session only some fields are taken; the others are nobody's to hear.
+    """
+    if wishes.mode == "manage":
+        if asked.model == AUTO:
+            return
+        asked = msgspec.structs.replace(asked, extra={home: {} for home in asked.extra})
+    else:
+        _continues(ask, origin(asked), body)
+    wrong = lost(asked, ask.services.desk.calling.route(asked.model).candidates[0].form)
+    if wrong is not None:
+        raise wrong
 
 
 def _incoming(ask: Ask, form: Form, body: dict[str, Any], asked: parts.Ask, wishes: Wishes) -> Incoming:
@@ -65,7 +85,7 @@ def _incoming(ask: Ask, form: Form, body: dict[str, Any], asked: parts.Ask, wish
     )
 
 
-def _continues(ask: Ask, form: Form, body: dict[str, Any]) -> bool:
+def _continues(ask: Ask, form: str, body: dict[str, Any]) -> bool:
     """Whether a request goes on from what its provider keeps; `Invalid` when its model's keeps nothing."""
     named = next((name for name in _KEPT_THERE if form == "openai-responses" and body.get(name)), None)
     if named is None:
@@ -114,6 +134,7 @@ def _streamed(headers: Headers, pieces: Any) -> Answer:
 
 async def _managed(ask: Ask, form: Form, body: dict[str, Any], asked: parts.Ask, wishes: Wishes) -> Answer:
     """The answer of a turn with the session's own context: of the client's history only what is new is taken."""
+    must_see_context(ask)
     session, services, now = ask.id, ask.services, ask.node.tenants.ambient.now()
     request = await _request(ask, session, asked, wishes)
     begun = await services.talking.begin(session, request)

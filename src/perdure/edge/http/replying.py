@@ -29,6 +29,7 @@ from perdure.core.talk.parts import (
 from perdure.core.talk.routes import Form
 from perdure.core.talk.turning import PieceCame, TurnBroke, TurnEnded, TurnEvent, TurnOutcome
 from perdure.edge.http import shaping
+from perdure.edge.http.logs import facts
 from perdure.ports.provider import Frame
 
 log: Final = logging.getLogger("perdure.gateway")
@@ -87,7 +88,7 @@ async def relayed(form: Form, frames: AsyncIterator[Frame]) -> AsyncGenerator[by
             if frame.raw:
                 yield frame.raw
     except PerdureError as error:
-        log.warning("an answer broke off", extra={"code": error.code})
+        log.warning("an answer broke off", extra=facts(error))
         yield shaping.broken(form, error)
 
 
@@ -98,7 +99,7 @@ async def rewritten(form: Form, writer: Writing, pieces: AsyncIterator[Piece]) -
             if frames := writer.written(piece):
                 yield b"".join(frames)
     except PerdureError as error:
-        log.warning("an answer broke off", extra={"code": error.code})
+        log.warning("an answer broke off", extra=facts(error))
         shape = shaping.shaped(form, error)
         if form == "openai-responses":
             failed = Failed(type=shape.code or error.code, message=shape.message)

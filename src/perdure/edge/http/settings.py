@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from perdure.core.errors import Invalid, Refused
+from perdure.edge.http.toolservers import ToolServer
 from perdure.edge.http.upstreams import Bounds, Provider
 
 KIB: Final = 1024
@@ -115,6 +116,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prompt_prefix: Annotated[str, Meta(description="what the prompt of every session begins with")] = ""
     templates: Annotated[str | None, Meta(description="a folder of prompt templates, a JSON file each")] = None
     turns: Annotated[Bounds, Meta(description="bounds of every turn; see below")] = Bounds()
+    tools: Annotated[
+        dict[str, ToolServer], Meta(description="MCP servers whose tools models may call, by name; see below")
+    ] = {}
 
     max_body: Annotated[int, Meta(ge=KIB, le=GIB, description="bytes of a request's body")] = 16 * MIB
     max_prompt: Annotated[

@@ -5,7 +5,8 @@ An account that has nothing left is 402, which the official clients do not try a
 words are, where it says that the request is wrong.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -61,6 +62,12 @@ _WORDS: Final[dict[type[PerdureError], str]] = {
     errors.WorldError: "the server cannot do this right now; ask again later",
 }
 _REQUEST_LINE: Final = range(400, 500)
+_STAINLESS: Final = re.compile("x-stainless-.*")
+"""Headers that the official clients send, whatever agent they are said to be."""
+_STANDING_IN: Final = ("/messages", "/chat/completions", "/responses", "/models")
+"""What stands in for a provider's endpoints, without /v1."""
+_LASTING: Final = (errors.ProviderGarbled, errors.ProviderDenied)
+"""What a provider does wrong until somebody corrects its address, its kind or its key."""
 _PROVIDERS_OWN: Final = frozenset({400, 404, 413, 422})
 """Statuses of a provider's that are about the request, and so the client's to hear."""
 
@@ -123,11 +130,40 @@ def told(form: Form, error: PerdureError) -> Answer:
     wait = error.fields.get("retry_after", RETRY.get(type(error)))
     if wait is not None:
         headers.append((b"retry-after", str(max(1, int(-(-wait // 1)))).encode()))
-    elif shape.status in _REQUEST_LINE and not isinstance(error, errors.ConflictError):
+    elif isinstance(error, _LASTING) or (shape.status in _REQUEST_LINE and not isinstance(error, errors.ConflictError)):
         headers.append((b"x-should-retry", b"false"))  # what the official clients go by, before the status
     if shape.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="perdure"'))
     return Answer(shape.status, msgspec.json.encode(document(form, shape)), headers=headers)
+
+
+def visitor(headers: Mapping[str, str]) -> Form:
+    """The wire form of the official client that sent a request; "" for anybody else."""
+    agent = headers.get("user-agent", "").lower().removeprefix("async")
+    if VERSION in headers or agent.startswith("anthropic"):
+        return "anthropic"
+    return "openai-chat" if agent.startswith("openai") or any(map(_STAINLESS.fullmatch, headers)) else ""
+
+
+def nowhere(form: Form, method: str, path: str, methods: Sequence[str]) -> Answer:
+    """What an official client is told that asks for what is not here: what its base URL must be, or what there is."""
+    status = 405 if methods else 404
+    headers: Headers = [(b"allow", ", ".join(methods).encode())] if methods else []
+    found = document(form, Shape(status, _way(method, path), code="method_not_allowed" if methods else "no_such_path"))
+    return Answer(status, msgspec.json.encode(found), headers=headers)
+
+
+def _way(method: str, path: str) -> str:
+    rest = "/" + path.strip("/").replace("v1/v1/", "v1/").removeprefix("v1/")
+    asked = f"{method} {path[:200]} is not here"
+    if rest.startswith(_STANDING_IN):
+        if path.startswith("/v1/v1/"):
+            return f"{asked}: /v1 is there twice; leave it out of the end of base_url (Anthropic's clients add it)"
+        if not path.startswith("/v1/"):
+            return f"{asked}: base_url must end in /v1 for OpenAI's clients, and be the bare address for Anthropic's"
+    if rest.startswith("/responses/"):
+        return f"{asked}: answers cannot be fetched by their ids; send the whole history, or see the session's log"
+    return f"{asked}; here are POST {', '.join(f'/v1{known}' for known in _STANDING_IN[:-1])}, and GET /v1/models"
 
 
 def unexpected(form: Form, message: str) -> Answer:

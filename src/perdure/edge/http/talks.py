@@ -24,15 +24,20 @@ MAX_TEMPLATE: Final = 1 << 20
 SUFFIX: Final = ".json"
 
 
-def talk_of(settings: Settings, environ: Mapping[str, str] | None = None) -> Talk:
-    """How sessions talk to models here. `Invalid` when a key is not where it is said to be, or a name leads nowhere."""
+def talk_of(
+    settings: Settings, environ: Mapping[str, str] | None = None, missing: dict[str, Invalid] | None = None
+) -> Talk:
+    """How sessions talk to models here. `Invalid` when a key is not where it is said to be, or a name leads nowhere.
+
+    What is wrong with keys is put into `missing` instead, by upstream, if that is given.
+    """
     bounds = TurnSettings(**msgspec.structs.asdict(settings.turns))
-    models = _models(settings, os.environ if environ is None else environ)
+    models = _models(settings, os.environ if environ is None else environ, missing)
     return Talk(models=models, prefix=settings.prompt_prefix, templates=_templates(settings.templates), settings=bounds)
 
 
-def _models(settings: Settings, environ: Mapping[str, str]) -> Models:
-    upstreams = {name: _upstream(name, given, environ) for name, given in settings.upstreams.items()}
+def _models(settings: Settings, environ: Mapping[str, str], missing: dict[str, Invalid] | None) -> Models:
+    upstreams = {name: _upstream(name, given, environ, missing) for name, given in settings.upstreams.items()}
     plain = OFFLINE if not upstreams else Models(upstreams=upstreams)
     models = msgspec.structs.replace(
         plain,
@@ -50,9 +55,15 @@ def _models(settings: Settings, environ: Mapping[str, str]) -> Models:
         raise Invalid(f"upstreams, models or aliases: {wrong.message}", **wrong.fields) from wrong
 
 
-def _upstream(name: str, given: Provider, environ: Mapping[str, str]) -> Upstream:
+def _upstream(name: str, given: Provider, environ: Mapping[str, str], missing: dict[str, Invalid] | None) -> Upstream:
     facts = {field: value for field, value in msgspec.structs.asdict(given).items() if field not in KEYS}
-    return Upstream(name=name, key=_key(name, given, environ), **facts)
+    try:
+        key = _key(name, given, environ)
+    except Invalid as wrong:
+        if missing is None:
+            raise
+        missing[name], key = wrong, ""
+    return Upstream(name=name, key=key, **facts)
 
 
 def _key(name: str, given: Provider, environ: Mapping[str, str]) -> str:

@@ -22,6 +22,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Literal["anthropic", "openai-chat", "openai-responses", "offline"], Meta(description="what it speaks")
     ]
     base_url: Annotated[str, Meta(description="where it is; empty: the public address of who made up the form")] = ""
+    models: Annotated[
+        tuple[str, ...], Meta(description="models that it has; at another address nobody else knows which")
+    ] = ()
+    free: Annotated[bool, Meta(description="its models cost nothing, also where spending has a cap")] = False
     key_env: Annotated[str | None, Meta(description="the variable of the environment that has our key for it")] = None
     key_file: Annotated[str | None, Meta(description="the file that has our key for it, and nothing else")] = None
     key: Annotated[str | None, Meta(description="our key for it itself; better name a variable or a file")] = None
@@ -62,7 +66,7 @@ def without_secrets(upstreams: Mapping[str, Provider]) -> dict[str, Any]:
         name: {
             field: "…" if field == "key" else dict.fromkeys(value, "…") if field == "headers" else value
             for field, value in msgspec.structs.asdict(upstream).items()
-            if value not in (None, "", {})
+            if value is not False and value not in (None, "", {}, ())
         }
         for name, upstream in upstreams.items()
     }

@@ -14,8 +14,9 @@ from perdure.core.session import state as states
 from perdure.core.session.budget import Account
 from perdure.core.session.event import Event
 from perdure.core.session.state import State
-from perdure.core.session.transcript import Turn
-from perdure.core.session.turns import Message, said
+from perdure.core.session.steering import Steered
+from perdure.core.session.transcript import Turn, heard
+from perdure.core.session.turns import Message
 from perdure.edge.http.wire import Voice
 from perdure.ports.store import Change, Row
 from perdure.services.checkpoints import CheckpointInfo
@@ -331,7 +332,10 @@ def _messages(turn: Turn) -> tuple[Any, ...]:
     """What was said, in order, and where something was that is redacted."""
     if not any(event.redacted for event in turn.events):
         return turn.messages
-    found = (_REDACTED if event.redacted and event.kind == Message.kind else said(event.data) for event in turn.events)
+    found = (
+        _REDACTED if event.redacted and isinstance(event.data, Message | Steered) else heard(event.data)
+        for event in turn.events
+    )
     return tuple(item for item in found if item is not None)
 
 

@@ -61,6 +61,7 @@ async def list_approvals(ask: Ask) -> Answer:
 async def answer_approval(ask: Ask) -> Answer:
     """Allow or deny a call that waits for a person; the turn goes on when it was the last one."""
     body: ApprovalBody = await ask.body()
+    must_see_words(ask)
     if ask.actor.kind == "agent":
         raise Denied("a person must answer for a tool, not an agent; sign in as one", reason="approval")
     talking = ask.services.talking

@@ -25,7 +25,7 @@ _SAID = [{"role": "user", "content": "What did we decide about the budget?"}]
     body=Any,
     answer=bytes,
     form="anthropic",
-    example={"model": "claude-sonnet-4-5", "max_tokens": 1024, "messages": _SAID},
+    example={"model": "claude-sonnet-5-5", "max_tokens": 1024, "messages": _SAID},
 )
 async def create_message(ask: Ask) -> Answer:
     """Anthropic's Messages, in a session or past all."""
@@ -74,7 +74,7 @@ async def create_response(ask: Ask) -> Answer:
     body=Any,
     answer=bytes,
     form="anthropic",
-    example={"model": "claude-sonnet-4-5", "messages": _SAID},
+    example={"model": "claude-sonnet-5-5", "messages": _SAID},
 )
 async def count_message_tokens(ask: Ask) -> Answer:
     """How many tokens a message of Anthropic's has, by an estimate: nobody is asked."""

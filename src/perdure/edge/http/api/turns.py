@@ -11,10 +11,19 @@ from perdure.core.access.roles import Thing, Verb
 from perdure.core.errors import Invalid
 from perdure.core.talk.content import documents_of, result_blocks
 from perdure.core.talk.parts import Result, Tool, Usage
-from perdure.core.talk.turning import Busy, Caching, TurnOutcome, TurnRequest, Waiting, place_of
+from perdure.core.talk.turning import (
+    Busy,
+    Caching,
+    TurnEnded,
+    TurnEvent,
+    TurnOutcome,
+    TurnRequest,
+    Waiting,
+    place_of,
+)
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.reaching import must_see_all, must_see_words
+from perdure.edge.http.reaching import must_see_all, must_see_context, must_see_words
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import Version
 
@@ -167,7 +176,7 @@ class PlaceQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 async def send_message(ask: Ask) -> Answer:
     """Say something to the session's model; with `stream`, the answer comes as server-sent events."""
     body: MessageBody = await ask.body()
-    must_see_words(ask)
+    must_see_context(ask)
     request = _request(body, ask.key)
     talking = ask.services.talking
     if not body.stream:
@@ -353,4 +362,11 @@ def _streamed(ask: Ask, turn: int, running: "Running | None", after: int) -> Ans
 async def _framed(turn: int, lines: "AsyncIterator[Line]") -> AsyncGenerator[bytes, None]:
     async for line in lines:
         kind: Literal["turn_began", "piece", "tool", "turn_ended", "turn_broke"] = line.event.__struct_config__.tag  # type: ignore[assignment]
-        yield b"id: %d:%d\nevent: %b\ndata: %b\n" % (turn, line.place, kind.encode(), line.data)  # its data ends a line
+        yield b"id: %d:%d\nevent: %b\ndata: %b\n" % (turn, line.place, kind.encode(), data_of(line.event, line.data))
+
+
+def data_of(event: TurnEvent, line: bytes) -> bytes:
+    """A line as HTTP tells it: what came of a turn in the form that an answer has which is not streamed."""
+    if not isinstance(event, TurnEnded):
+        return line
+    return msgspec.json.encode({"event": "turn_ended", "outcome": view_of(event.outcome)}) + b"\n"
