@@ -12,6 +12,7 @@ from perdure.core.errors import Denied, Invalid, VersionConflict
 from perdure.core.session.origin import Config, Isolation
 from perdure.core.session.vars import Vars
 from perdure.edge.given import must_be_a_name
+from perdure.edge.http.addressing import LEDGER_NAME
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.reaching import may_own_for_others, may_read, must, must_begin, pinned, written_to_session
@@ -162,6 +163,8 @@ async def create_session(ask: Ask) -> Answer:
     """Begin a session."""
     body: CreateBody = await ask.body()
     must_be_a_name(body.name)
+    if body.name is not None and body.name.startswith(LEDGER_NAME):
+        raise Denied(f"names that begin with {LEDGER_NAME} are the server's own; choose another one", reason="name")
     owner = body.owner if body.owner is not None else ask.actor.acting_for or ask.actor.name
     if owner not in (ask.actor.name, ask.actor.acting_for) and not may_own_for_others(ask.actor):
         raise Denied("only an admin begins sessions for others; leave owner out", reason="owner")
