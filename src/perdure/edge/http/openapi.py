@@ -235,7 +235,7 @@ class _Description:
         else:
             found["content"] = {endpoint.media: {"schema": self._schemas[id(endpoint.answer)]}}
         if endpoint.name in STREAMED | shaping.STREAMS:
-            found["content"][_EVENTS] = {"schema": {"type": "string"}}
+            found["content"][_EVENTS] = {"schema": _bytes(_EVENTS)}
         return found
 
     def _malformed(self) -> Document:
@@ -295,9 +295,9 @@ def _ref(name: str) -> Document:
 
 
 def _bytes(media: str) -> Document:
-    """Bytes as they are: text, lines of JSON, a document, or anything."""
-    if media == _JSON:
-        return {"type": "object"}
+    """Bytes as they are: text, lines of JSON, a document, events, which have names of their own, or anything."""
+    if media in (_JSON, _EVENTS):
+        return {"type": "object"} if media == _JSON else {}
     return {"type": "string", "format": "binary"} if media == _BINARY else {"type": "string"}
 
 

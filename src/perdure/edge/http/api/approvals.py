@@ -55,7 +55,7 @@ async def list_approvals(ask: Ask) -> Answer:
     answer=TurnAnswer,
     keyed=True,
     sensitive=True,
-    errors=(errors.TurnRefused, errors.Terminal, errors.KeyReused),
+    errors=(errors.TurnRefused, errors.Suspended, errors.Terminal, errors.KeyReused, errors.KeyInFlight),
     example={"allowed": True, "note": "within the limit"},
 )
 async def answer_approval(ask: Ask) -> Answer:

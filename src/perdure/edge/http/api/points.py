@@ -138,7 +138,7 @@ class Merged(msgspec.Struct, kw_only=True):
     status=HTTPStatus.CREATED,
     keyed=True,
     optional=True,
-    errors=(errors.Terminal,),
+    errors=(errors.Terminal, errors.CheckpointExpired),
     example={"label": "before booking", "metadata": {"strategy": "cheap"}},
 )
 async def take_checkpoint(ask: Ask) -> Answer:
