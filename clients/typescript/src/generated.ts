@@ -103,6 +103,22 @@ export interface Branched {
   parent: string | null;
 }
 
+/**
+ * What the cache did for a tenant. `bypassed` are asks that could not be or were not to be answered from it;
+ * `evicted` are entries that went for want of room or because their time was over.
+ */
+export interface CacheView {
+  exact?: number;
+  semantic?: number;
+  misses?: number;
+  bypassed?: number;
+  kept?: number;
+  evicted?: number;
+  forgotten?: number;
+  entries?: number;
+  bytes?: number;
+}
+
 /** What is to change; what is not given stays. */
 export interface ChangeBody {
   title?: string | null;
@@ -848,22 +864,6 @@ export interface StateView {
   state: unknown;
 }
 
-/**
- * What the cache did for a tenant. `bypassed` are asks that could not be or were not to be answered from it;
- * `evicted` are entries that went for want of room or because their time was over.
- */
-export interface Stats {
-  exact?: number;
-  semantic?: number;
-  misses?: number;
-  bypassed?: number;
-  kept?: number;
-  evicted?: number;
-  forgotten?: number;
-  entries?: number;
-  bytes?: number;
-}
-
 /** Whether the log had to be brought back. */
 export interface Thawed {
   session_id: string;
@@ -1418,7 +1418,7 @@ export abstract class Operations {
   /** What this node's cache of answers did for the tenant: hits, misses, entries, bytes. */
   readCache(
     options: Options = {},
-  ): Promise<Stats> {
+  ): Promise<CacheView> {
     const operation: Operation = { name: "read_cache", method: "GET", keyed: false, takes: null, gives: "json" };
     return this.call(operation, "/v1/cache", {}, undefined, options);
   }

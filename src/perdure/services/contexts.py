@@ -16,7 +16,7 @@ from perdure.core.talk.context import Context, Fixed, Passing, Rendering, assemb
 from perdure.core.talk.parts import Block, Result, Said, Tool, Usage
 from perdure.core.talk.templates import Template, chosen, rendered
 from perdure.core.talk.tokens import Calibration
-from perdure.services.pictures import Pictures
+from perdure.services.pictures import Pictures, may_point
 from perdure.services.sessions import Sessions
 
 KEPT: Final = 512
@@ -32,6 +32,8 @@ class Known(msgspec.Struct, frozen=True):
 
     rendering: Rendering
     digest: bytes
+    pictured: bool = False
+    """Whether any message of it may hold more than words."""
 
 
 class Contexts:
@@ -64,6 +66,9 @@ class Contexts:
         if said is not None:
             rendering = self._with(rendering, said, model)
         found = assembled(rendering, await self._passing(session, state), self._count(model), window)
+        known = self._kept.get((session, state.origin.created_at, model))
+        if known is not None and not known.pictured and (said is None or not may_point(said)):
+            return found
         return msgspec.structs.replace(found, messages=await self._pictures.fetched(session, found.messages))
 
     async def rendering(self, session: SessionId, state: State, model: str, tools: tuple[Tool, ...]) -> Rendering:
@@ -88,12 +93,13 @@ class Contexts:
         if not fresh or fresh[0].version != after or fresh[0].digest != known.digest:
             return None
         rendering = grown(known.rendering, fresh[1:], self._count(model)) if len(fresh) > 1 else known.rendering
-        return None if rendering is None else Known(rendering, fresh[-1].digest)
+        return None if rendering is None else _followed(known, rendering, fresh[-1].digest)
 
     async def _begun(self, session: SessionId, state: State, fixed: Fixed, model: str) -> Known:
         log, after, upto = self._sessions.log, state.turns.compacted_to, state.version
         events = await log.steadily(session, lambda head: log.events(head, max(after, head.anchor_version), upto))
-        return Known(begun(fixed, events, self._count(model)), events[-1].digest if events else b"")
+        rendering = begun(fixed, events, self._count(model))
+        return Known(rendering, events[-1].digest if events else b"", any(map(may_point, rendering.messages)))
 
     def grew(self, session: SessionId, created_at: int, events: Sequence[Event]) -> None:
         """Take note of what this process has just appended, so that it need not be read again."""
@@ -104,7 +110,7 @@ class Contexts:
                 if rendering is None:
                     self._drop(place)
                 else:
-                    self._keep(place, Known(rendering, events[-1].digest))
+                    self._keep(place, _followed(known, rendering, events[-1].digest))
 
     def _keep(self, place: Place, known: Known) -> None:
         self._drop(place)
@@ -191,3 +197,9 @@ def _joined(last: Said, said: Said, pending: dict[str, str]) -> tuple[Block, ...
 
 def _results(said: Said) -> list[Result]:
     return [block for block in said.blocks if isinstance(block, Result)]
+
+
+def _followed(known: Known, rendering: Rendering, digest: bytes) -> Known:
+    """What is known after some more was said; only that is looked at."""
+    fresh = rendering.messages[max(0, rendering.history.kept - 1) :]
+    return Known(rendering, digest, known.pictured or any(map(may_point, fresh)))

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from perdure.core.talk.routes import AUTO
-from perdure.core.talk.routing import Option
 
 if TYPE_CHECKING:
+    from perdure.core.talk.routing import Option
     from perdure.ports.ambient import Ambient
     from perdure.services.caching import Caching
     from perdure.services.calling import Calling
@@ -55,8 +55,10 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     leases: "Leases"
     settings: TurnSettings = DEFAULTS
 
-    def options(self) -> list[Option]:
+    def options(self) -> "list[Option]":
         """The models that `auto` chooses from: the cheap one and the default one."""
+        from perdure.core.talk.routing import Option
+
         models, found = self.calling.models, list[Option]()
         for name in dict.fromkeys(filter(None, (models.cheap, models.default))):
             if name != AUTO:

@@ -13,7 +13,7 @@ import msgspec
 from perdure.core.errors import BlobMissing, Refused, Shredded, Tampered, TooLarge
 from perdure.core.session.ids import SessionId
 from perdure.core.talk.content import blob_at
-from perdure.core.talk.parts import Block, Foreign, Media, Result, Said, Text
+from perdure.core.talk.parts import Block, Call, Foreign, Media, Result, Said, Text, Thought
 
 if TYPE_CHECKING:
     from perdure.services.blobs import Blobs
@@ -94,6 +94,14 @@ class Pictures:
         """Drop what is kept of a session, or of all."""
         for place in [place for place in self._kept if session in (None, place[0])]:
             self._drop(place)
+
+
+_WORDS: Final = frozenset({Text, Thought, Call})
+
+
+def may_point(said: Said) -> bool:
+    """Whether a message may hold more than words: most do not, and a long conversation has many."""
+    return any(type(block) not in _WORDS for block in said.blocks)
 
 
 def _pointing(messages: tuple[Said, ...]) -> Iterator[Media]:

@@ -11,7 +11,6 @@ from perdure.core.session.conversation import items_of
 from perdure.core.session.event import Event
 from perdure.core.session.lifecycle import Phase
 from perdure.core.session.turns import Message, ToolAsked, ToolFinished
-from perdure.core.talk.permitting import policy_of
 from perdure.core.talk.turning import TurnRequest
 
 Returns: TypeAlias = Literal["summary", "full"]
@@ -77,6 +76,8 @@ def narrowed(rules: Any, given: Mapping[str, str]) -> list[dict[str, Any]]:
     """Rules that leave a child no tools but these, and them under its parent's rules. What each is given with holds
     where none of those fits. `Invalid` when the parent's say nothing.
     """
+    from perdure.core.talk.permitting import policy_of  # not needed to say what a child is
+
     policy_of(rules)
     found: list[dict[str, Any]] = []
     for name, otherwise in given.items():

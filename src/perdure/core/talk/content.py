@@ -18,7 +18,6 @@ from perdure.core.errors import Invalid
 from perdure.core.session.refs import SCHEME, blob_of, blob_ref
 from perdure.core.session.shown import shown
 from perdure.core.session.values import Ref
-from perdure.core.talk import chat_parts, responses_items
 from perdure.core.talk.parts import Block, Call, Foreign, Media, Result, Text, Thought
 from perdure.core.talk.wire import rest_in
 
@@ -251,12 +250,23 @@ _READ: Final = {
     "thinking": _read_thought,
     "foreign": _read_foreign,
 }
+
+
+def _read_chat(item: dict[str, Any]) -> Any:
+    from perdure.core.talk import chat_parts  # seldom needed, and heavy
+
+    return chat_parts.part_from(item, "content")
+
+
+def _read_responses(item: dict[str, Any]) -> Any:
+    from perdure.core.talk import responses_items
+
+    return responses_items.part_from(item, "content", "input_text")
+
+
 _BORROWED: Final[dict[str, Any]] = {
-    **{kind: lambda item: chat_parts.part_from(item, "content") for kind in ("image_url", "input_audio", "file")},
-    **{
-        kind: lambda item: responses_items.part_from(item, "content", "input_text")
-        for kind in ("input_text", "input_image", "input_file")
-    },
+    **dict.fromkeys(("image_url", "input_audio", "file"), _read_chat),
+    **dict.fromkeys(("input_text", "input_image", "input_file"), _read_responses),
 }
 KINDS: Final = ("text", "image", "document", "thinking", "foreign", *_BORROWED)
 """The types of blocks that a caller may say."""
