@@ -482,8 +482,8 @@ async def test_a_ledger_is_nobodys_to_open_or_to_make() -> None:
         assert (await say(ana, "anthropic", "a/echo", FIRST, f"gateway:{actor.principal}")).status == 404
         bob = await here.principal("bob")
         prepared = (await here.store.directory.identify(bob.credential or "")).principal
-        await bob.begun(name=f"gateway:{prepared}")
-        assert (await say(bob, "anthropic", "a/echo", FIRST)).status == 403
+        assert (await bob.post("/v1/sessions", {"name": f"gateway:{prepared}"})).status == 403
+        assert (await say(bob, "anthropic", "a/echo", FIRST)).status == 200
 
 
 async def test_many_at_once_are_charged_each() -> None:
