@@ -13,7 +13,15 @@ import msgspec
 from perdure.core.talk.parts import Answer, Ask, Piece
 from perdure.core.talk.routes import Form
 
-__all__ = ["Form", "Frame", "Provider", "Sending", "Whole"]
+__all__ = ["Form", "Frame", "Gate", "Provider", "Sending", "Whole"]
+
+
+class Gate(Protocol):
+    """What has to happen first, such as an `asyncio.Event`."""
+
+    async def wait(self) -> object:
+        """Returns when it has happened."""
+        ...
 
 
 class Sending(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +35,8 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     query: str = ""
     key: str = ""
     """Stays the same when the request is tried again."""
+    after: Gate | None = None
+    """Before that nothing of it may reach who answers; it can be made ready meanwhile."""
 
 
 class Frame(msgspec.Struct, frozen=True):

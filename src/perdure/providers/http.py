@@ -7,7 +7,8 @@ byte for byte. Whoever stops reading hangs up. aiohttp is loaded with the first 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -20,6 +21,7 @@ from perdure.core.errors import (
     ProviderSlow,
 )
 from perdure.core.talk.routes import Upstream
+from perdure.ports.provider import Gate
 from perdure.providers.events import Cutting, Event, TooLong
 from perdure.providers.failing import Telling, said
 
@@ -48,6 +50,8 @@ class Post(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str]
     body: bytes
     model: str
+    after: Gate | None = None
+    """Before that not a byte is sent."""
 
 
 class Line:
@@ -116,7 +120,8 @@ class Line:
         from yarl import URL
 
         url = URL(self._upstream.address + post.path, encoded=True)
-        return await self._session.post(url, data=post.body, headers=post.headers, allow_redirects=False)
+        data = post.body if post.after is None else _held()(post.body, post.after)
+        return await self._session.post(url, data=data, headers=post.headers, allow_redirects=False)
 
     def _opened(self, post: Post) -> "ClientSession":
         try:
@@ -197,3 +202,21 @@ class Line:
 
     def _error(self, kind: type[ProviderFailed], post: Post, why: str) -> PerdureError:
         return self._telling.error(kind, post.model, why)
+
+
+@cache
+def _held() -> type[Any]:
+    """Bodies that wait for something. Heads wait with them: aiohttp sends both at once."""
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.payload import BytesPayload
+
+    class Held(BytesPayload):
+        def __init__(self, body: bytes, after: Gate) -> None:
+            super().__init__(body)
+            self._after = after
+
+        async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+            await self._after.wait()
+            await super().write_with_length(writer, content_length)
+
+    return Held

@@ -23,11 +23,15 @@ class OfflineProvider:
 
     async def stream(self, sending: Sending) -> AsyncGenerator[Frame, None]:
         """The answer, piece by piece."""
+        if sending.after is not None:
+            await sending.after.wait()
         for piece in self._pieces(sending):
             yield Frame((self._told(sending, piece),))
 
     async def whole(self, sending: Sending) -> Whole:
         """The answer at once."""
+        if sending.after is not None:
+            await sending.after.wait()
         return Whole(folded([self._told(sending, piece) for piece in self._pieces(sending)]))
 
     async def close(self) -> None:

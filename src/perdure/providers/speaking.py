@@ -148,9 +148,8 @@ class Speaking:
         except (UnicodeEncodeError, RecursionError, TypeError) as error:
             raise self._telling.unsendable(ask.model, Invalid(_LONE)) from error
         query = f"?{sending.query}" if sending.query and _QUERY.fullmatch(sending.query) else ""
-        return Post(
-            path=self._path() + query, headers=self._headers(sending, stream=stream), body=data, model=ask.model
-        )
+        headers = self._headers(sending, stream=stream)
+        return Post(path=self._path() + query, headers=headers, body=data, model=ask.model, after=sending.after)
 
     def _headers(self, sending: Sending, *, stream: bool) -> dict[str, str]:
         """Ours, the client's that may pass, and the operator's; the later ones count."""

@@ -6,7 +6,7 @@ A client that goes away is no reason to stop: the answer is heard and kept.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -24,10 +24,10 @@ from perdure.core.talk.folding import Folding
 from perdure.core.talk.history import payloads_of
 from perdure.core.talk.matching import Match, matched
 from perdure.core.talk.parts import Answer, Ask, Result, Said
-from perdure.core.talk.routes import Candidate, Route
+from perdure.core.talk.routes import Candidate
 from perdure.core.talk.tokens import estimate_ask
 from perdure.core.talk.turning import Diverging, calls_in
-from perdure.ports.provider import Form, Frame, Sending
+from perdure.ports.provider import Form, Sending
 from perdure.services.billing import Bill, charged
 from perdure.services.branches import Branches
 from perdure.services.desk import Desk
@@ -35,6 +35,7 @@ from perdure.services.nodes import is_gone
 from perdure.services.questions import Question
 from perdure.services.requests import BranchRequest
 from perdure.services.trails import Trails
+from perdure.services.underway import Piecemeal, Underway
 from perdure.waiting import unbroken
 
 FOLLOWED: Final = 64
@@ -71,28 +72,9 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     question: Question
     content: bool
     """Whether the session has the conversation itself, or only what it costs."""
+    underway: Underway
     branched: SessionId | None = None
     """The session it was branched from."""
-
-
-class Piecemeal:
-    """An answer on its way to the client: frames as they come, the last ones when the log has them."""
-
-    def __init__(self, candidate: Candidate) -> None:
-        self.candidate = candidate
-        self.folding = Folding()
-        self._queue: asyncio.Queue[Frame | PerdureError | None] = asyncio.Queue()
-
-    def put(self, item: Frame | PerdureError | None) -> None:
-        """More of it, what broke it off, or its end."""
-        self._queue.put_nowait(item)
-
-    async def frames(self) -> AsyncIterator[Frame]:
-        """All of it; what broke it off is raised."""
-        while (item := await self._queue.get()) is not None:
-            if isinstance(item, PerdureError):
-                raise item
-            yield item
 
 
 class Gateway:
@@ -122,8 +104,8 @@ class Gateway:
         _must_be_the_clients(found.suffix, state)
         spoken = [payload for said in found.suffix for payload in payloads_of(said)]
         question = self._question(incoming, state)
-        await self._advance(session, incoming, (*spoken, self._asked(question)), more=True, question=question)
-        return Recorded(session=session, question=question, content=True, branched=origin)
+        underway = await self._posted(session, incoming, question, spoken, more=True)
+        return Recorded(session=session, question=question, content=True, underway=underway, branched=origin)
 
     async def _matched(self, session: SessionId, state: State, incoming: Incoming) -> Match:
         """Where the client stands; who sends no history stands where the log does."""
@@ -136,8 +118,28 @@ class Gateway:
         state = (await self._sessions.loader.load(ledger)).state
         await self._given_up(ledger, state)
         question = self._question(incoming, state)
-        await self._advance(ledger, incoming, (self._asked(question),), question=question)
-        return Recorded(session=ledger, question=question, content=False)
+        underway = await self._posted(ledger, incoming, question)
+        return Recorded(session=ledger, question=question, content=False, underway=underway)
+
+    async def _posted(
+        self,
+        session: SessionId,
+        incoming: Incoming,
+        question: Question,
+        spoken: Sequence[Payload] = (),
+        *,
+        more: bool = False,
+    ) -> Underway:
+        """Write down what was said and what is asked; then it is asked."""
+        underway = Underway(self._desk.calling, question.route, _sending(question, incoming))
+        payloads = (*spoken, self._asked(question))
+        try:
+            await self._advance(session, incoming, payloads, more=more, question=question)
+        except BaseException:
+            underway.drop()
+            raise
+        underway.send()
+        return underway
 
     async def _given_up(self, ledger: SessionId, state: State) -> None:
         """Close the requests in a ledger whose process is gone; those of others go on."""
@@ -206,7 +208,7 @@ class Gateway:
         """The answer at once, in the log already; its own bytes if they can go on to the client."""
         began, folding = self._desk.ambient.now(), Folding()
         try:
-            answered = await self._desk.calling.whole(recorded.question.route, self._sending(recorded, incoming))
+            answered = await recorded.underway.whole()
         except (PerdureError, asyncio.CancelledError) as error:
             await unbroken(self._failed(recorded, incoming, None, folding, error, began))
             raise
@@ -218,11 +220,12 @@ class Gateway:
         """The answer as it comes. It is heard to its end whether or not the client stays."""
         began = self._desk.ambient.now()
         try:
-            begun = await self._desk.calling.begin(recorded.question.route, self._sending(recorded, incoming))
+            begun = await recorded.underway.begun()
         except (PerdureError, asyncio.CancelledError) as error:
             await unbroken(self._failed(recorded, incoming, None, Folding(), error, began))
             raise
         piecemeal = Piecemeal(begun.candidate)
+        piecemeal.take(await anext(begun.frames))  # it is there, and goes out with the head of the answer
         task = asyncio.create_task(self._relayed(recorded, incoming, begun.frames, piecemeal, began))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -231,42 +234,26 @@ class Gateway:
     async def _relayed(
         self, recorded: Recorded, incoming: Incoming, frames: Any, piecemeal: Piecemeal, began: int
     ) -> None:
-        folding, held, number = piecemeal.folding, list[Frame](), 0
+        folding, number = piecemeal.folding, 0
         try:
             async with aclosing(frames):
                 async for frame in frames:
-                    for piece in frame.pieces:
-                        folding.take(piece)
-                    held.append(frame)
-                    if not folding.ended:
-                        piecemeal.put(held.pop())
+                    piecemeal.take(frame)
                     if (number := number + 1) <= AT_ONCE:  # more may be there already: the first words go out first
                         await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, no time
             if not folding.ended:
                 raise ProviderCut("the provider's answer broke off in the middle; ask again")
             await self._took(recorded, incoming, piecemeal.candidate, folding.answer(), began)
-            for frame in held:
-                piecemeal.put(frame)
-            piecemeal.put(None)
+            piecemeal.end()
         except asyncio.CancelledError:
             await self._failed(recorded, incoming, piecemeal.candidate, folding, "shutdown", began)
-            piecemeal.put(ProviderCut("the server was stopped before the answer was whole; ask again"))
+            piecemeal.fail(ProviderCut("the server was stopped before the answer was whole; ask again"))
             raise
         except PerdureError as error:
             try:
                 await self._failed(recorded, incoming, piecemeal.candidate, folding, error, began)
             finally:
-                piecemeal.put(error)
-
-    def _sending(self, recorded: Recorded, incoming: Incoming) -> Sending:
-        return Sending(
-            ask=recorded.question.ask,
-            form=incoming.form,
-            body=incoming.body,
-            headers=incoming.headers,
-            query=incoming.query,
-            key=recorded.question.name,
-        )
+                piecemeal.fail(error)
 
     # ── after ──
 
@@ -364,9 +351,15 @@ class Gateway:
                 await asyncio.wait(late)
 
 
-def route_of(recorded: Recorded) -> Route:
-    """The models that may answer."""
-    return recorded.question.route
+def _sending(question: Question, incoming: Incoming) -> Sending:
+    return Sending(
+        ask=question.ask,
+        form=incoming.form,
+        body=incoming.body,
+        headers=incoming.headers,
+        query=incoming.query,
+        key=question.name,
+    )
 
 
 def _must_be_the_clients(suffix: Sequence[Said], state: State) -> None:
