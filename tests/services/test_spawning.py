@@ -181,8 +181,8 @@ async def test_waiting_gives_up_after_its_time_and_names_what_there_is_not() -> 
         child = await there.services.spawning.spawn(parent.id, SpawnRequest(task="x"))
         waited = await there.services.spawning.wait(parent.id, None, 0.05)
         assert [item.status for item in waited] == ["running"]
-        with pytest.raises(NotFound, match="spawned no nobody"):
-            await there.services.spawning.wait(parent.id, ["nobody"], 1)
+        with pytest.raises(NotFound, match="spawned no somebody, nobody;"):  # as they were asked for
+            await there.services.spawning.wait(parent.id, ["somebody", "nobody", child.session, "somebody"], 0.05)
         gate.set()
         assert (await there.services.spawning.wait(parent.id, [child.session], PATIENCE))[0].result == "late"
         assert [item.status for item in await there.services.spawning.children(parent.id)] == ["finished"]

@@ -331,7 +331,8 @@ class Spawning:
     ) -> tuple[Child, ...]:
         """These children, or all that are at work, when they have ended; after so many seconds, as they stand."""
         state = (await self._sessions.loader.load(parent)).state
-        wanted = set(state.children.open if children is None else children)
+        asked = dict.fromkeys(state.children.open if children is None else children)
+        wanted = set(asked)
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while wanted & state.children.open.keys():
@@ -339,10 +340,11 @@ class Spawning:
                     await self._any_of(wanted)
                     state = (await self._sessions.loader.load(parent)).state
         found = await self._brood.told(parent, wanted)
-        missing = wanted - {child.session for child in found}
-        if missing:
-            told = f"session {parent} spawned no {', '.join(sorted(missing))}; see its children"
-            raise NotFound(told, session=parent, children=tuple(sorted(missing)))
+        known = {child.session for child in found}
+        if missing := tuple(child for child in asked if child not in known):  # in the caller's order, whoever they are
+            raise NotFound(
+                f"session {parent} spawned no {', '.join(missing)}; see its children", session=parent, children=missing
+            )
         return tuple(found)
 
     async def _any_of(self, wanted: set[str]) -> None:

@@ -225,3 +225,14 @@ def test_bytes_are_described_as_what_they_are() -> None:
         "text/event-stream",
     }
     assert "content" not in operation(ROWS["drop_checkpoint"])["responses"]["204"]
+
+
+def test_whatever_can_be_asked_for_as_a_stream_is_described_as_one() -> None:
+    asking = [
+        row
+        for row in ROWS.values()
+        if isinstance(row.body, type) and "stream" in getattr(row.body, "__struct_fields__", ())
+    ]
+    assert [row.name for row in asking] == ["send_message"]
+    for row in asking:
+        assert set(operation(row)["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}

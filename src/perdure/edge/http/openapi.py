@@ -72,7 +72,7 @@ ALSO: Final[dict[str, tuple[Also, ...]]] = {
     "readyz": (Also(status=503, says="Starting or leaving: send work elsewhere"),),
 }
 """By operation id."""
-STREAMED: Final = frozenset({"read_events", "watch_changes"})
+STREAMED: Final = frozenset({"read_events", "send_message", "watch_changes"})
 """Operations that answer as server-sent events to those who ask for them."""
 LOCATED: Final = frozenset({"create_session", "put_blob", "resume", "branch", "rewind", "edit"})
 """Operations that say in `Location` where what they made is."""
