@@ -332,9 +332,9 @@ def prune(
         raise moved_on(session)
     latest = tx.execute(Q["position"]).fetchone()[0]
     place = place_of(tx, no)
+    tx.execute(Q["anchor"], (upto, digest, no))  # first: of many newer snapshots this one alone must not be thinned out
     cache(tx, no, place, snapshot)
     blobs.note_anchor(tx, no, place, snapshot)
-    tx.execute(Q["anchor"], (upto, digest, no))
     tx.execute(Q["drop_segments"], (no,))
     tx.execute(Q["drop_snapshots_before"], (no, upto))
     words.forget(tx, [found[0] for found in tx.execute(Q["prune_records"], (no, upto)).fetchall()])

@@ -177,6 +177,17 @@ class Pruning:
             await store.save_snapshot(made.session, made.snapshot)
         assert await store.snapshot(log[0].session, anchor.version + 1) == anchor.snapshot
 
+    async def test_an_anchor_keeps_its_snapshot_however_many_newer_ones_there_are(
+        self, store: Store, make: Builder
+    ) -> None:
+        made = make.create()
+        log = [made, *grow(make, made, 40)]
+        await put(store, *log)
+        for item in log[2:]:
+            await store.save_snapshot(made.session, item.snapshot)
+        await store.prune(made.session, 2, log[1].digest, log[1].snapshot)
+        assert await store.snapshot(made.session, 2) == log[1].snapshot
+
     async def test_the_latest_record_is_never_pruned(self, store: Store, make: Builder) -> None:
         made = make.create()
         last = await put(store, made, *grow(make, made, 2))
