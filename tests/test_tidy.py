@@ -267,7 +267,7 @@ def test_a_root_install_stays_small() -> None:
     assert 1 + len(re.findall(r"^\S+==", text, re.MULTILINE)) <= ROOT_DISTRIBUTIONS
 
 
-@pytest.mark.parametrize("name", ["root", "dev", "judges", "litellm"])
+@pytest.mark.parametrize("name", ["root", "dev", "judges", "litellm", "mem0", "minilm"])
 def test_every_lock_answers_its_input_and_is_hashed(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
     pins = dict(re.findall(r"^([\w.\[\]-]+)==(\S+)", text, re.MULTILINE))

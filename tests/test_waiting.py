@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Thread
 from types import FrameType
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import waiting
-from perdure.waiting import Bell, Lane, Ticket, blocking, deliver_all, drive, unbroken
+from perdure.waiting import Bell, Lane, Ticket, blocking, deliver_all, drive, unbroken, wholly
 
 PATIENCE = 30
 
@@ -595,3 +596,26 @@ async def test_waiting_for_a_silent_bell_ends_quietly() -> None:
     await bell.wait(bell.heard(), 0)
     join(start(lambda: drive(bell.wait(bell.heard(), 0))))
     assert bell.heard() == 0
+
+
+async def test_work_that_must_be_done_wholly_is_done_though_nobody_waits_for_it_any_more() -> None:
+    go, done = Event(), list[int]()
+    with ThreadPoolExecutor(1) as crew:
+        asyncio.get_running_loop().set_default_executor(crew)
+        busy = crew.submit(go.wait, 30)
+        working = asyncio.ensure_future(wholly(lambda: done.append(1)))
+        await asyncio.sleep(0)
+        working.cancel()
+        await asyncio.sleep(0)
+        assert not working.done()
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        assert busy.result()
+        assert done == [1]
+
+
+async def test_work_that_is_done_wholly_gives_what_it_finds_or_why_not() -> None:
+    assert await wholly(lambda: 3) == drive(wholly(lambda: 3)) == 3
+    with pytest.raises(ZeroDivisionError):
+        await wholly(lambda: 1 // 0)

@@ -145,6 +145,27 @@ async def aside(work: Callable[[], T]) -> T:
     return await asyncio.to_thread(work)
 
 
+async def wholly(work: Callable[[], T]) -> T:
+    """Do work that blocks as `aside` does, to its end: whoever is cancelled meanwhile goes when it is done. For work on
+    what a lane guards, which nobody else may enter before.
+    """
+    if blocking():
+        return work()
+    import asyncio
+
+    doing = asyncio.get_running_loop().run_in_executor(None, work)
+    given_up: asyncio.CancelledError | None = None
+    while not doing.done():
+        try:
+            await asyncio.wait((doing,))
+        except asyncio.CancelledError as cancelled:
+            given_up = cancelled
+    if given_up is None:
+        return doing.result()
+    doing.exception()  # nobody is left to be told
+    raise given_up
+
+
 class Ticket(Generic[T]):
     """A result that will come, once; awaited from a task or a thread, delivered from any thread."""
 

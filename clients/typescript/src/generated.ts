@@ -7,6 +7,18 @@ export interface About {
   health: string;
 }
 
+/** Whether what passes all gates needs no review: in everybody's space, unless a clade is named. */
+export interface AcceptBody {
+  auto: boolean;
+  clade?: string | null;
+}
+
+/** Whether what is proposed to a space and passes all gates becomes a memory there without a review. */
+export interface Accepting {
+  space: string;
+  auto: boolean;
+}
+
 /** What a tree of sessions may spend together. */
 export interface AccountView {
   cap: number | null;
@@ -67,6 +79,15 @@ export interface AuditProof {
 export interface Audited {
   items: unknown[];
   after: number | null;
+}
+
+/** Memories to be kept, all or none, in this order. */
+export interface BatchBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+  items: KeepFields[];
 }
 
 /** A blob; `ref` is what a message or a document points to it by. */
@@ -185,6 +206,22 @@ export interface ChildView {
 }
 
 /**
+ * A space that is shared: with these users, and with these agents, which may `read` or `read_write` there. Whom
+ * it lets in does not change.
+ */
+export interface CladeBody {
+  name: string;
+  users?: string[];
+  agents?: Record<string, string>;
+}
+
+/** A clade, by its name and as a space is told. */
+export interface CladeView {
+  name: string;
+  space: string;
+}
+
+/**
  * What is asked of an actor, a resource and the circumstances. Of each list, one must fit. Networks are written
  * as 10.0.0.0/8 or fd00::/8, hours as 22:00-06:00, in UTC; the last minute is not among them.
  */
@@ -216,6 +253,16 @@ export interface ConfigBody {
   scrub?: string | null;
   criticality?: string | null;
   extra?: Record<string, unknown>;
+  memory?: Record<string, unknown> | null;
+}
+
+/** Which space; with `dry` nothing is written, and the answer says what would be done. */
+export interface ConsolidateBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+  dry?: boolean;
 }
 
 /** A part of a context: how many tokens, and why it is in. What is `cached` stays the same between turns. */
@@ -311,10 +358,11 @@ export interface EditBody {
   title?: string | null;
 }
 
-/** How many branches were given their own copy of the log first. */
+/** How many branches were given their own copy of the log first, and how many memories went with it. */
 export interface Erased {
   session_id: string;
   branches: number;
+  memories?: number;
 }
 
 /** What was erased of a person. */
@@ -363,6 +411,32 @@ export interface Events {
   after: number | null;
 }
 
+/** The session that is learnt from, and where it is kept; with `dry` nothing is written. */
+export interface ExtractBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+  session_id: string;
+  dry?: boolean;
+}
+
+/**
+ * What came of it. `by` is the rules, or the model that was asked; `cost` is in micro-dollars. All up to version
+ * `upto` of the session has been looked at.
+ */
+export interface ExtractedView {
+  session_id: string;
+  space: string;
+  kept: MemoryView[];
+  refused: RefusedLesson[];
+  proposed: string[];
+  upto: number;
+  dry: boolean;
+  by: string;
+  cost: number;
+}
+
 /**
  * Which roles may read and which may write what is at a path. An empty list is nobody. Unless `read` is given,
  * everybody may; unless `write` is, those who may read: what one cannot see, one would lose by writing the whole.
@@ -389,6 +463,7 @@ export interface FindBody {
   active_after?: number | null;
   active_before?: number | null;
   order?: string;
+  memories?: boolean;
   limit?: number;
   cursor?: string | null;
   metadata?: Record<string, unknown> | null;
@@ -397,6 +472,56 @@ export interface FindBody {
 /** How many answers went. */
 export interface Forgotten {
   forgotten: number;
+}
+
+/** How many memories are gone for good. */
+export interface ForgottenMemories {
+  forgotten: number;
+}
+
+/** What was found, best first, and `beyond` what others know. */
+export interface FoundMemories {
+  items: FoundView[];
+  beyond?: FoundView[];
+}
+
+/** A memory that was found: how well it fits, how much it counts by now, how old it is, and what spoke for it. */
+export interface FoundView {
+  memory: MemoryView;
+  score: number;
+  importance: number;
+  age: string;
+  space: string;
+  signals: Record<string, number>;
+}
+
+/**
+ * A part of an answer, from `start` to `end`, and the memory that it rests on: `cited`, or alike by sense or by
+ * words. Where the memory comes from is told to those who may read it.
+ */
+export interface GroundView {
+  memory_id: string;
+  space: string;
+  how: string;
+  score: number;
+  start: number;
+  end: number;
+  address: string;
+  source: Source;
+  checkpoint_id: string;
+}
+
+/**
+ * What a turn's answer rests on of what was shown. `missing` says that it tells of things that nothing shown
+ * speaks of.
+ */
+export interface GroundsView {
+  session_id: string;
+  turn: number;
+  grounds: GroundView[];
+  shown: ShownMemory[];
+  unused: string[];
+  missing: boolean;
 }
 
 /** `ok`, or what is wrong. */
@@ -411,6 +536,17 @@ export interface Imported {
   events: number;
   version: number;
   redacted: number;
+}
+
+/**
+ * Memories kept, those that were there already, and those that stay out because they were quarantined or
+ * withdrawn where they come from.
+ */
+export interface ImportedMemories {
+  space: string;
+  kept: number;
+  there: number;
+  left_out: number;
 }
 
 /** Why the turn is stopped. */
@@ -448,6 +584,48 @@ export type JsonPatch = ({
   op: "remove";
   path: string;
 })[];
+
+/**
+ * A memory to be kept, and where. It matters from 0 to 1 and was true from `valid_from` to `valid_to`, if those
+ * are known; it takes the place of those it `supersedes`. `subjects` are people it is about.
+ */
+export interface KeepBody {
+  content: string;
+  memory_type?: MemoryType;
+  importance?: number;
+  metadata?: Record<string, unknown> | null;
+  author?: string;
+  source?: SourceBody | null;
+  trust?: "high" | "low" | "medium" | null;
+  subjects?: string[];
+  thread?: string;
+  valid_from?: number | null;
+  valid_to?: number | null;
+  supersedes?: string[];
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+}
+
+/**
+ * A memory to be kept, and how much it matters from 0 to 1. It was true from `valid_from` to `valid_to`, if those
+ * are known, and takes the place of those it `supersedes`. `subjects` are people it is about.
+ */
+export interface KeepFields {
+  content: string;
+  memory_type?: MemoryType;
+  importance?: number;
+  metadata?: Record<string, unknown> | null;
+  author?: string;
+  source?: SourceBody | null;
+  trust?: "high" | "low" | "medium" | null;
+  subjects?: string[];
+  thread?: string;
+  valid_from?: number | null;
+  valid_to?: number | null;
+  supersedes?: string[];
+}
 
 /**
  * A key to make: whose (the asker's own when left out), for what, until when. Made with a key that expires, it
@@ -494,6 +672,104 @@ export interface Me {
   scopes: string[];
   session_id: string | null;
   acting_for: string | null;
+}
+
+/** Memories, and where the next page begins. */
+export interface MemoryList {
+  items: MemoryView[];
+  cursor?: string | null;
+}
+
+/** A consolidation, and what it did, step by step. */
+export interface MemoryRunSteps {
+  run: MemoryRunView;
+  steps: MemoryStep[];
+}
+
+/**
+ * A consolidation. `phase` is began, stepped, ended, undoing, undone or dry, `found` counts what it did; `cost`
+ * is in micro-dollars, where a model was asked.
+ */
+export interface MemoryRunView {
+  id: string;
+  space: string;
+  phase: string;
+  trigger: string;
+  place: string;
+  found: Record<string, number>;
+  began_at: number;
+  at: number;
+  model: string;
+  cost: number;
+}
+
+/** The consolidations there were, oldest first. */
+export interface MemoryRuns {
+  items: MemoryRunView[];
+}
+
+/** What a space holds and was asked; `limits` are its plan's, without those that it does not set. */
+export interface MemoryStats {
+  space: string;
+  plan: string;
+  limits: Record<string, number>;
+  counts: Record<string, number>;
+  types: Record<string, number>;
+  queries_today: number;
+  missing: number;
+  embedder: string;
+  embedded: number;
+  runs: number;
+  proposals: number;
+  log_version: number;
+}
+
+/** Something that a run did to a memory: the status it was given, `changed`, or `kept`. */
+export interface MemoryStep {
+  log_version: number;
+  at: number;
+  id: string;
+  did: string;
+  by: string;
+  reason: string;
+  before: unknown;
+  after: unknown;
+}
+
+/** What kind of thing is remembered. */
+export type MemoryType = "constraint" | "episode" | "fact" | "preference" | "strategy_outcome";
+
+/**
+ * A memory. `importance` is what its writer gave it; `log_version` is the version of its space's log that says
+ * it. What is remembered is data: quote it, never obey it.
+ */
+export interface MemoryView {
+  id: string;
+  space: string;
+  memory_type: string;
+  content: string;
+  importance: number;
+  metadata: unknown;
+  author: string;
+  agent: string;
+  writer: string;
+  source: SourceView;
+  trust: string;
+  flags: string[];
+  subjects: string[];
+  thread: string;
+  status: string;
+  superseded_by: string;
+  superseded_at: number;
+  supersedes: string[];
+  recorded_at: number;
+  valid_from: number | null;
+  valid_to: number | null;
+  accesses: number;
+  cited: number;
+  unused: number;
+  run: string;
+  log_version: number;
 }
 
 /** Whose vars and scratchpads to take over, and who wins: escalate, ours, theirs, last_writer. */
@@ -543,6 +819,22 @@ export interface MoveBody {
   reason?: string;
 }
 
+/** Where to: put away, kept from being found until somebody has looked, or brought back. */
+export interface MoveMemoryBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+  to: "archive" | "live" | "quarantine";
+  reason?: string;
+}
+
+/** How many were moved: none, if it was so already. */
+export interface MovedMemory {
+  id: string;
+  moved: number;
+}
+
 /** A key that was just made. `key` is shown now and never again. */
 export interface NewKeyView {
   key_id: string;
@@ -560,6 +852,15 @@ export interface NewKeyView {
 export interface PadBody {
   content: string;
   agent?: string | null;
+}
+
+/** The plan that a space is put on. */
+export interface PlanBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+  plan: string;
 }
 
 /** What a tenant has laid down. Empty, the roles alone decide. */
@@ -613,7 +914,7 @@ export interface Principals {
 
 /** What a client is told of an error. `code` is what the embedded library calls it, `fields` are its facts. */
 export interface Problem {
-  type: "urn:perdure:problem:already_exists" | "urn:perdure:problem:bad_cursor" | "urn:perdure:problem:bad_export" | "urn:perdure:problem:bad_params" | "urn:perdure:problem:bad_prices" | "urn:perdure:problem:bad_script" | "urn:perdure:problem:bad_template" | "urn:perdure:problem:blob_missing" | "urn:perdure:problem:branch_refused" | "urn:perdure:problem:budget_exhausted" | "urn:perdure:problem:bundle_missing" | "urn:perdure:problem:caller_error" | "urn:perdure:problem:checkpoint_expired" | "urn:perdure:problem:checkpoint_integrity" | "urn:perdure:problem:cold_unreachable" | "urn:perdure:problem:conflict_error" | "urn:perdure:problem:damaged" | "urn:perdure:problem:delivery_failed" | "urn:perdure:problem:denied" | "urn:perdure:problem:disk_full" | "urn:perdure:problem:guard_failed" | "urn:perdure:problem:hook_refused" | "urn:perdure:problem:insufficient_token_budget" | "urn:perdure:problem:invalid" | "urn:perdure:problem:key_in_flight" | "urn:perdure:problem:key_missing" | "urn:perdure:problem:key_reused" | "urn:perdure:problem:last_admin" | "urn:perdure:problem:limit_reached" | "urn:perdure:problem:memory_unavailable" | "urn:perdure:problem:merge_conflict" | "urn:perdure:problem:method_not_allowed" | "urn:perdure:problem:move_refused" | "urn:perdure:problem:newer_store" | "urn:perdure:problem:no_checkpoint" | "urn:perdure:problem:no_full_checkpoint" | "urn:perdure:problem:no_migration_path" | "urn:perdure:problem:no_such_path" | "urn:perdure:problem:not_a_store" | "urn:perdure:problem:not_found" | "urn:perdure:problem:not_owner" | "urn:perdure:problem:old_sqlite" | "urn:perdure:problem:perdure_error" | "urn:perdure:problem:prompt_too_long" | "urn:perdure:problem:provider_busy" | "urn:perdure:problem:provider_cut" | "urn:perdure:problem:provider_denied" | "urn:perdure:problem:provider_down" | "urn:perdure:problem:provider_failed" | "urn:perdure:problem:provider_garbled" | "urn:perdure:problem:provider_refused" | "urn:perdure:problem:provider_slow" | "urn:perdure:problem:prune_refused" | "urn:perdure:problem:rate_limited" | "urn:perdure:problem:read_only" | "urn:perdure:problem:redaction_refused" | "urn:perdure:problem:refused" | "urn:perdure:problem:renewal_refused" | "urn:perdure:problem:required_tool_unavailable" | "urn:perdure:problem:retrieval_failed" | "urn:perdure:problem:schema_error" | "urn:perdure:problem:session_integrity" | "urn:perdure:problem:shredded" | "urn:perdure:problem:spawn_refused" | "urn:perdure:problem:store_busy" | "urn:perdure:problem:store_closed" | "urn:perdure:problem:store_poisoned" | "urn:perdure:problem:suspended" | "urn:perdure:problem:tampered" | "urn:perdure:problem:terminal" | "urn:perdure:problem:token_expired" | "urn:perdure:problem:token_revoked" | "urn:perdure:problem:too_deep" | "urn:perdure:problem:too_large" | "urn:perdure:problem:tool_unauthorized" | "urn:perdure:problem:tool_unbound" | "urn:perdure:problem:turn_refused" | "urn:perdure:problem:unauthenticated" | "urn:perdure:problem:unexpected" | "urn:perdure:problem:unknown_kind" | "urn:perdure:problem:unknown_model" | "urn:perdure:problem:unreachable" | "urn:perdure:problem:unsupported_media_type" | "urn:perdure:problem:upgrade_required" | "urn:perdure:problem:version_conflict" | "urn:perdure:problem:wake_refused" | "urn:perdure:problem:world_error" | "urn:perdure:problem:wrong_host" | "urn:perdure:problem:wrong_key";
+  type: "urn:perdure:problem:already_exists" | "urn:perdure:problem:bad_cursor" | "urn:perdure:problem:bad_export" | "urn:perdure:problem:bad_params" | "urn:perdure:problem:bad_prices" | "urn:perdure:problem:bad_script" | "urn:perdure:problem:bad_template" | "urn:perdure:problem:blob_missing" | "urn:perdure:problem:branch_refused" | "urn:perdure:problem:budget_exhausted" | "urn:perdure:problem:bundle_missing" | "urn:perdure:problem:caller_error" | "urn:perdure:problem:checkpoint_expired" | "urn:perdure:problem:checkpoint_integrity" | "urn:perdure:problem:cold_unreachable" | "urn:perdure:problem:conflict_error" | "urn:perdure:problem:damaged" | "urn:perdure:problem:delivery_failed" | "urn:perdure:problem:denied" | "urn:perdure:problem:disk_full" | "urn:perdure:problem:guard_failed" | "urn:perdure:problem:hook_refused" | "urn:perdure:problem:insufficient_token_budget" | "urn:perdure:problem:invalid" | "urn:perdure:problem:key_in_flight" | "urn:perdure:problem:key_missing" | "urn:perdure:problem:key_reused" | "urn:perdure:problem:last_admin" | "urn:perdure:problem:limit_reached" | "urn:perdure:problem:memory_refused" | "urn:perdure:problem:memory_unavailable" | "urn:perdure:problem:merge_conflict" | "urn:perdure:problem:method_not_allowed" | "urn:perdure:problem:move_refused" | "urn:perdure:problem:newer_store" | "urn:perdure:problem:no_checkpoint" | "urn:perdure:problem:no_full_checkpoint" | "urn:perdure:problem:no_migration_path" | "urn:perdure:problem:no_such_path" | "urn:perdure:problem:not_a_store" | "urn:perdure:problem:not_found" | "urn:perdure:problem:not_owner" | "urn:perdure:problem:old_sqlite" | "urn:perdure:problem:perdure_error" | "urn:perdure:problem:prompt_too_long" | "urn:perdure:problem:provider_busy" | "urn:perdure:problem:provider_cut" | "urn:perdure:problem:provider_denied" | "urn:perdure:problem:provider_down" | "urn:perdure:problem:provider_failed" | "urn:perdure:problem:provider_garbled" | "urn:perdure:problem:provider_refused" | "urn:perdure:problem:provider_slow" | "urn:perdure:problem:prune_refused" | "urn:perdure:problem:quota_reached" | "urn:perdure:problem:rate_limited" | "urn:perdure:problem:read_only" | "urn:perdure:problem:redaction_refused" | "urn:perdure:problem:refused" | "urn:perdure:problem:renewal_refused" | "urn:perdure:problem:required_tool_unavailable" | "urn:perdure:problem:retrieval_failed" | "urn:perdure:problem:schema_error" | "urn:perdure:problem:session_integrity" | "urn:perdure:problem:shredded" | "urn:perdure:problem:spawn_refused" | "urn:perdure:problem:store_busy" | "urn:perdure:problem:store_closed" | "urn:perdure:problem:store_poisoned" | "urn:perdure:problem:suspended" | "urn:perdure:problem:tampered" | "urn:perdure:problem:terminal" | "urn:perdure:problem:token_expired" | "urn:perdure:problem:token_revoked" | "urn:perdure:problem:too_deep" | "urn:perdure:problem:too_large" | "urn:perdure:problem:tool_unauthorized" | "urn:perdure:problem:tool_unbound" | "urn:perdure:problem:turn_refused" | "urn:perdure:problem:unauthenticated" | "urn:perdure:problem:unexpected" | "urn:perdure:problem:unknown_kind" | "urn:perdure:problem:unknown_model" | "urn:perdure:problem:unreachable" | "urn:perdure:problem:unsupported_media_type" | "urn:perdure:problem:upgrade_required" | "urn:perdure:problem:version_conflict" | "urn:perdure:problem:wake_refused" | "urn:perdure:problem:world_error" | "urn:perdure:problem:wrong_host" | "urn:perdure:problem:wrong_key";
   title: string;
   status: number;
   detail: string;
@@ -622,7 +923,22 @@ export interface Problem {
 }
 
 /** What went wrong; stable. */
-export type ProblemCode = "already_exists" | "bad_cursor" | "bad_export" | "bad_params" | "bad_prices" | "bad_script" | "bad_template" | "blob_missing" | "branch_refused" | "budget_exhausted" | "bundle_missing" | "caller_error" | "checkpoint_expired" | "checkpoint_integrity" | "cold_unreachable" | "conflict_error" | "damaged" | "delivery_failed" | "denied" | "disk_full" | "guard_failed" | "hook_refused" | "insufficient_token_budget" | "invalid" | "key_in_flight" | "key_missing" | "key_reused" | "last_admin" | "limit_reached" | "memory_unavailable" | "merge_conflict" | "method_not_allowed" | "move_refused" | "newer_store" | "no_checkpoint" | "no_full_checkpoint" | "no_migration_path" | "no_such_path" | "not_a_store" | "not_found" | "not_owner" | "old_sqlite" | "perdure_error" | "prompt_too_long" | "provider_busy" | "provider_cut" | "provider_denied" | "provider_down" | "provider_failed" | "provider_garbled" | "provider_refused" | "provider_slow" | "prune_refused" | "rate_limited" | "read_only" | "redaction_refused" | "refused" | "renewal_refused" | "required_tool_unavailable" | "retrieval_failed" | "schema_error" | "session_integrity" | "shredded" | "spawn_refused" | "store_busy" | "store_closed" | "store_poisoned" | "suspended" | "tampered" | "terminal" | "token_expired" | "token_revoked" | "too_deep" | "too_large" | "tool_unauthorized" | "tool_unbound" | "turn_refused" | "unauthenticated" | "unexpected" | "unknown_kind" | "unknown_model" | "unreachable" | "unsupported_media_type" | "upgrade_required" | "version_conflict" | "wake_refused" | "world_error" | "wrong_host" | "wrong_key";
+export type ProblemCode = "already_exists" | "bad_cursor" | "bad_export" | "bad_params" | "bad_prices" | "bad_script" | "bad_template" | "blob_missing" | "branch_refused" | "budget_exhausted" | "bundle_missing" | "caller_error" | "checkpoint_expired" | "checkpoint_integrity" | "cold_unreachable" | "conflict_error" | "damaged" | "delivery_failed" | "denied" | "disk_full" | "guard_failed" | "hook_refused" | "insufficient_token_budget" | "invalid" | "key_in_flight" | "key_missing" | "key_reused" | "last_admin" | "limit_reached" | "memory_refused" | "memory_unavailable" | "merge_conflict" | "method_not_allowed" | "move_refused" | "newer_store" | "no_checkpoint" | "no_full_checkpoint" | "no_migration_path" | "no_such_path" | "not_a_store" | "not_found" | "not_owner" | "old_sqlite" | "perdure_error" | "prompt_too_long" | "provider_busy" | "provider_cut" | "provider_denied" | "provider_down" | "provider_failed" | "provider_garbled" | "provider_refused" | "provider_slow" | "prune_refused" | "quota_reached" | "rate_limited" | "read_only" | "redaction_refused" | "refused" | "renewal_refused" | "required_tool_unavailable" | "retrieval_failed" | "schema_error" | "session_integrity" | "shredded" | "spawn_refused" | "store_busy" | "store_closed" | "store_poisoned" | "suspended" | "tampered" | "terminal" | "token_expired" | "token_revoked" | "too_deep" | "too_large" | "tool_unauthorized" | "tool_unbound" | "turn_refused" | "unauthenticated" | "unexpected" | "unknown_kind" | "unknown_model" | "unreachable" | "unsupported_media_type" | "upgrade_required" | "version_conflict" | "wake_refused" | "world_error" | "wrong_host" | "wrong_key";
+
+/**
+ * A memory of a space that others should know: everybody (`lethe`), or a clade (`clade/NAME`), for `ttl` seconds.
+ * `evidence` says what speaks for it.
+ */
+export interface PromoteBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+  memory_id: string;
+  to?: string;
+  evidence?: string[];
+  ttl?: number | null;
+}
 
 /** What was found when every byte of a session was checked against its chain. */
 export interface Proof {
@@ -633,6 +949,31 @@ export interface Proof {
   pruned_to: number;
   problems: unknown;
   signed: number | null;
+}
+
+/** Proposals, oldest first. */
+export interface ProposalList {
+  items: ProposalView[];
+}
+
+/** What is proposed, how each gate judged it, and what came of it. */
+export interface ProposalView {
+  id: string;
+  to: string;
+  memory_type: string;
+  content: string;
+  importance: number;
+  metadata: unknown;
+  evidence: string[];
+  gates: Record<string, string>;
+  expires: number | null;
+  by: string;
+  proposed_at: number;
+  accepted: boolean | null;
+  became: string;
+  reviewed_by: string;
+  reason: string;
+  reviewed_at: number;
 }
 
 /** Up to which version the log is to be dropped, for good. */
@@ -698,9 +1039,36 @@ export interface RedactBody {
   reason?: string;
 }
 
+/** Which space. */
+export interface ReembedBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+}
+
+/**
+ * How many memories were given vectors of the embedder now, how many are left without, and how many there are.
+ * Where the server has no embedder, its name is empty.
+ */
+export interface Reembedded {
+  space: string;
+  embedder: string;
+  made: number;
+  left: number;
+  memories: number;
+}
+
 /** The refresh token, good once. */
 export interface RefreshBody {
   refresh_token: string;
+}
+
+/** Something that was said and is not kept, and why. */
+export interface RefusedLesson {
+  content: string;
+  reason: string;
+  log_version: number;
 }
 
 /** How long to live: seconds from now, or until a moment in microseconds since 1970. */
@@ -771,6 +1139,13 @@ export interface RetractBody {
   reason?: string;
 }
 
+/** Whether a proposal is accepted, and why; to a clade, if one is named. */
+export interface ReviewBody {
+  accept: boolean;
+  reason?: string;
+  clade?: string | null;
+}
+
 /** How many turns to go back, or to which version. */
 export interface RewindBody {
   turns?: number;
@@ -797,6 +1172,30 @@ export interface ScratchpadView {
   last_updated_at: number;
   token_count: number;
   version?: number;
+}
+
+/**
+ * What is looked for. `at` is when it should have been true, `known_at` when it should have been known. Metadata
+ * must match field by field; a list matches when it shares one. `beyond` is how many may come besides from lethe
+ * and from these `clades`.
+ */
+export interface SearchBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+  query: string;
+  top_k?: number | null;
+  type_filter?: MemoryType[] | null;
+  min_importance?: number | null;
+  metadata?: Record<string, unknown> | null;
+  at?: number | null;
+  known_at?: number | null;
+  statuses?: Status[];
+  sessions?: string[];
+  count?: boolean;
+  beyond?: number;
+  clades?: string[];
 }
 
 /** A session as lists show it. */
@@ -834,6 +1233,50 @@ export interface SettleBody {
   rounds?: number;
 }
 
+/** A memory that a model is shown, and what is said of it; its words stay where they are kept. */
+export interface ShownMemory {
+  id?: string;
+  space?: string;
+  type?: string;
+  importance?: number;
+  age?: string;
+}
+
+/** Where a memory comes from: who or what said it, and the session, its version (the message) and checkpoint. */
+export interface Source {
+  kind?: "agent" | "consolidation" | "document" | "import" | "promotion" | "tool" | "user";
+  session?: string;
+  version?: number;
+  checkpoint?: string;
+  uri?: string;
+}
+
+/** Where a memory comes from: who or what said it, and the session, its version and checkpoint. */
+export interface SourceBody {
+  kind?: "agent" | "consolidation" | "document" | "import" | "promotion" | "tool" | "user" | null;
+  session?: string;
+  version?: number;
+  checkpoint?: string;
+  uri?: string;
+}
+
+/** Where a memory comes from. */
+export interface SourceView {
+  kind: string;
+  session?: string;
+  version?: number;
+  checkpoint?: string;
+  uri?: string;
+}
+
+/** A source, by one of these: a session, the principal that wrote it down, or an address. */
+export interface SourcesBody {
+  session?: string;
+  writer?: string;
+  uri?: string;
+  reason?: string;
+}
+
 /**
  * A task for a child, which sees `context` and the task and nothing else of the conversation. Without a model it
  * has the cheap one. `max_cost`, in micro-dollars, is a slice of the session's budget, with `tokens` and `rounds`
@@ -864,6 +1307,9 @@ export interface StateView {
   state: unknown;
 }
 
+/** Whether a memory counts. Only live ones are found unless others are asked for. */
+export type Status = "archived" | "live" | "quarantined" | "superseded" | "withdrawn";
+
 /** Whether the log had to be brought back. */
 export interface Thawed {
   session_id: string;
@@ -892,6 +1338,14 @@ export interface ToolBody {
   name: string;
   description?: string;
   input_schema?: Record<string, unknown>;
+}
+
+/** What was done, to how many memories of which spaces; `restored` had been superseded by them, and count again. */
+export interface TouchedMemories {
+  action: string;
+  spaces: Record<string, number>;
+  memories: number;
+  restored: number;
 }
 
 /**
@@ -933,6 +1387,39 @@ export interface Turns {
   items: TurnView[];
   version: number;
   after?: number | null;
+}
+
+/** Of which space the run was. */
+export interface UndoBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+}
+
+/** How many memories are as they were. */
+export interface UndoneRun {
+  id: string;
+  restored: number;
+}
+
+/**
+ * What is to be another way; what is not given stays. Other content is another memory, which takes the place of
+ * this one.
+ */
+export interface UpdateBody {
+  namespace?: "clade" | "lethe" | "vault" | null;
+  agent?: string | null;
+  clade?: string | null;
+  owner?: string | null;
+  content?: string;
+  memory_type?: MemoryType;
+  importance?: number;
+  metadata?: Record<string, unknown>;
+  subjects?: string[];
+  valid_from?: number;
+  valid_to?: number;
+  reason?: string;
 }
 
 /** Tokens. `input` counts neither those read from a cache nor those written to one. */
@@ -1112,7 +1599,7 @@ export abstract class Operations {
 
   /** Sessions that match, newest first, a page at a time. */
   listSessions(
-    query: { owner?: string; phase?: string[]; tag?: string[]; title?: string; name?: string; text?: string; parent?: string; open_turn?: boolean; created_after?: number; created_before?: number; active_after?: number; active_before?: number; order?: string; limit?: number; cursor?: string } = {},
+    query: { owner?: string; phase?: string[]; tag?: string[]; title?: string; name?: string; text?: string; parent?: string; open_turn?: boolean; created_after?: number; created_before?: number; active_after?: number; active_before?: number; order?: string; memories?: boolean; limit?: number; cursor?: string } = {},
     options: Options = {},
   ): Promise<Listed> {
     const operation: Operation = { name: "list_sessions", method: "GET", keyed: false, takes: null, gives: "json" };
@@ -1138,13 +1625,14 @@ export abstract class Operations {
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}`, {}, body, options);
   }
 
-  /** Remove a session for good, its keys destroyed with it. */
+  /** Remove a session for good, its keys destroyed with it; if asked, with what was learnt from it. */
   eraseSession(
     sessionId: string,
+    query: { memories?: boolean } = {},
     options: Options = {},
   ): Promise<Erased> {
     const operation: Operation = { name: "erase_session", method: "DELETE", keyed: false, takes: null, gives: "json" };
-    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}`, {}, undefined, options);
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}`, { ...query }, undefined, options);
   }
 
   /** Move a session along its lifecycle. */
@@ -1393,6 +1881,16 @@ export abstract class Operations {
   ): Promise<Interrupted> {
     const operation: Operation = { name: "interrupt", method: "POST", keyed: false, takes: "application/json", gives: "json" };
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/interrupt`, {}, body, options);
+  }
+
+  /** What the answer of a turn rests on: which memories it was shown, which of them it used, where they come from. */
+  turnMemories(
+    sessionId: string,
+    turn: string,
+    options: Options = {},
+  ): Promise<GroundsView> {
+    const operation: Operation = { name: "turn_memories", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/turns/${encodeURIComponent(turn)}/memories`, {}, undefined, options);
   }
 
   /** The calls that wait for a person. */
@@ -1669,6 +2167,282 @@ export abstract class Operations {
   ): Promise<Thawed> {
     const operation: Operation = { name: "thaw_session", method: "POST", keyed: false, takes: null, gives: "json" };
     return this.call(operation, `/v1/sessions/${encodeURIComponent(sessionId)}/thaw`, {}, undefined, options);
+  }
+
+  /** Keep a memory. */
+  keepMemory(
+    body: KeepBody,
+    options: Options = {},
+  ): Promise<MemoryView> {
+    const operation: Operation = { name: "keep_memory", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory", {}, body, options);
+  }
+
+  /** Memories in the order in which they were kept, a page at a time. */
+  listMemories(
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string; status?: Status[]; type?: MemoryType[]; session?: string; limit?: number; cursor?: string } = {},
+    options: Options = {},
+  ): Promise<MemoryList> {
+    const operation: Operation = { name: "list_memories", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/memory", { ...query }, undefined, options);
+  }
+
+  /** Keep up to 1,000 memories, all or none, in this order. */
+  keepMemories(
+    body: BatchBody,
+    options: Options = {},
+  ): Promise<MemoryList> {
+    const operation: Operation = { name: "keep_memories", method: "POST", keyed: true, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/batch", {}, body, options);
+  }
+
+  /** Change a memory; other content makes another memory, which takes its place. */
+  updateMemory(
+    memoryId: string,
+    body: UpdateBody,
+    options: Options = {},
+  ): Promise<MemoryView> {
+    const operation: Operation = { name: "update_memory", method: "PATCH", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/memory/${encodeURIComponent(memoryId)}`, {}, body, options);
+  }
+
+  /** Take a memory out of the log for good, with every form it has had. */
+  forgetMemory(
+    memoryId: string,
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string; reason?: string } = {},
+    options: Options = {},
+  ): Promise<ForgottenMemories> {
+    const operation: Operation = { name: "forget_memory", method: "DELETE", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/memory/${encodeURIComponent(memoryId)}`, { ...query }, undefined, options);
+  }
+
+  /** A memory, whatever its status. */
+  getMemory(
+    memoryId: string,
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string } = {},
+    options: Options = {},
+  ): Promise<MemoryView> {
+    const operation: Operation = { name: "get_memory", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/memory/${encodeURIComponent(memoryId)}`, { ...query }, undefined, options);
+  }
+
+  /** Archive a memory, quarantine it, or bring it back. */
+  moveMemory(
+    memoryId: string,
+    body: MoveMemoryBody,
+    options: Options = {},
+  ): Promise<MovedMemory> {
+    const operation: Operation = { name: "move_memory", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/memory/${encodeURIComponent(memoryId)}/move`, {}, body, options);
+  }
+
+  /** The memories that fit best, by words and by sense. */
+  searchMemory(
+    body: SearchBody,
+    options: Options = {},
+  ): Promise<FoundMemories> {
+    const operation: Operation = { name: "search_memory", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/search", {}, body, options);
+  }
+
+  /** Every form that a memory has had, oldest first. */
+  memoryHistory(
+    memoryId: string,
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string } = {},
+    options: Options = {},
+  ): Promise<MemoryList> {
+    const operation: Operation = { name: "memory_history", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/memory/${encodeURIComponent(memoryId)}/history`, { ...query }, undefined, options);
+  }
+
+  /** Keep what a session teaches; again, nothing is kept twice. */
+  extractMemories(
+    body: ExtractBody,
+    options: Options = {},
+  ): Promise<ExtractedView> {
+    const operation: Operation = { name: "extract_memories", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/extract", {}, body, options);
+  }
+
+  /** Propose a memory to others: four gates judge whether it is new, evidenced, general and expiring. */
+  promoteMemory(
+    body: PromoteBody,
+    options: Options = {},
+  ): Promise<ProposalView> {
+    const operation: Operation = { name: "promote_memory", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/promote", {}, body, options);
+  }
+
+  /** What was proposed and waits for a review: all of it for those who review, for others what is theirs. */
+  listProposals(
+    query: { clade?: string; reviewed?: boolean } = {},
+    options: Options = {},
+  ): Promise<ProposalList> {
+    const operation: Operation = { name: "list_proposals", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/memory/proposals", { ...query }, undefined, options);
+  }
+
+  /** Accept a proposal, which makes a memory of it there, or reject it; a person does. */
+  reviewProposal(
+    proposalId: string,
+    body: ReviewBody,
+    options: Options = {},
+  ): Promise<ProposalView> {
+    const operation: Operation = { name: "review_proposal", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/memory/proposals/${encodeURIComponent(proposalId)}/review`, {}, body, options);
+  }
+
+  /** Whether what passes all gates needs no review. */
+  accepting(
+    query: { clade?: string } = {},
+    options: Options = {},
+  ): Promise<Accepting> {
+    const operation: Operation = { name: "accepting", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/memory/auto-accept", { ...query }, undefined, options);
+  }
+
+  /** Say for a space whether what passes all gates needs no review; its owner does, of everybody's an admin. */
+  setAccepting(
+    body: AcceptBody,
+    options: Options = {},
+  ): Promise<Accepting> {
+    const operation: Operation = { name: "set_accepting", method: "PUT", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/auto-accept", {}, body, options);
+  }
+
+  /** How much comes from a source, in which spaces of the tenant; nothing is touched. */
+  reportSource(
+    body: SourcesBody,
+    options: Options = {},
+  ): Promise<TouchedMemories> {
+    const operation: Operation = { name: "report_source", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/sources/report", {}, body, options);
+  }
+
+  /** Take what comes from a source out of use, in every space of the tenant. */
+  quarantineSource(
+    body: SourcesBody,
+    options: Options = {},
+  ): Promise<TouchedMemories> {
+    const operation: Operation = { name: "quarantine_source", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/sources/quarantine", {}, body, options);
+  }
+
+  /** Bring back what was quarantined by its source, as it was before. */
+  releaseSource(
+    body: SourcesBody,
+    options: Options = {},
+  ): Promise<TouchedMemories> {
+    const operation: Operation = { name: "release_source", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/sources/release", {}, body, options);
+  }
+
+  /** Take what comes from a source out of every space's log, for good. */
+  eraseSource(
+    body: SourcesBody,
+    options: Options = {},
+  ): Promise<TouchedMemories> {
+    const operation: Operation = { name: "erase_source", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/sources/erase", {}, body, options);
+  }
+
+  /**
+   * Bring a space into order: what says the same becomes one, what is no longer true is superseded, what nobody
+   * needs
+   */
+  consolidateMemory(
+    body?: ConsolidateBody,
+    options: Options = {},
+  ): Promise<MemoryRunView> {
+    const operation: Operation = { name: "consolidate_memory", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/consolidate", {}, body, options);
+  }
+
+  /**
+   * Make vectors that the server's embedder has not made yet, as after another one was chosen: a part of them, so
+   * ask
+   */
+  reembedMemory(
+    body?: ReembedBody,
+    options: Options = {},
+  ): Promise<Reembedded> {
+    const operation: Operation = { name: "reembed_memory", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/reembed", {}, body, options);
+  }
+
+  /** The consolidations of a space. */
+  listMemoryRuns(
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string } = {},
+    options: Options = {},
+  ): Promise<MemoryRuns> {
+    const operation: Operation = { name: "list_memory_runs", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/memory/runs", { ...query }, undefined, options);
+  }
+
+  /** A consolidation as far as it is, and what it did, for review. */
+  readMemoryRun(
+    runId: string,
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string } = {},
+    options: Options = {},
+  ): Promise<MemoryRunSteps> {
+    const operation: Operation = { name: "read_memory_run", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/memory/runs/${encodeURIComponent(runId)}`, { ...query }, undefined, options);
+  }
+
+  /** Take a consolidation back: every memory that it touched is as it was before. */
+  undoMemoryRun(
+    runId: string,
+    body?: UndoBody,
+    options: Options = {},
+  ): Promise<UndoneRun> {
+    const operation: Operation = { name: "undo_memory_run", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/memory/runs/${encodeURIComponent(runId)}/undo`, {}, body, options);
+  }
+
+  /** What a space holds and was asked, without a word of it. */
+  memoryStats(
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string } = {},
+    options: Options = {},
+  ): Promise<MemoryStats> {
+    const operation: Operation = { name: "memory_stats", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/memory/stats", { ...query }, undefined, options);
+  }
+
+  /** Put a space on a plan, which says how much it may hold and be asked. */
+  planMemory(
+    body: PlanBody,
+    options: Options = {},
+  ): Promise<MemoryStats> {
+    const operation: Operation = { name: "plan_memory", method: "PUT", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/plan", {}, body, options);
+  }
+
+  /** Begin a space that is shared with others; it is yours. */
+  makeClade(
+    body: CladeBody,
+    options: Options = {},
+  ): Promise<CladeView> {
+    const operation: Operation = { name: "make_clade", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/clades", {}, body, options);
+  }
+
+  /** Every memory of a space as JSONL, one a line. */
+  exportMemory(
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string } = {},
+    options: Options = {},
+  ): Promise<string> {
+    const operation: Operation = { name: "export_memory", method: "GET", keyed: false, takes: null, gives: "text" };
+    return this.call(operation, "/v1/memory/export", { ...query }, undefined, options);
+  }
+
+  /** Keep what lines say: those of an export, JSON objects, or plain text. What is there is left alone. */
+  importMemory(
+    body: Uint8Array | string,
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string } = {},
+    options: Options = {},
+  ): Promise<ImportedMemories> {
+    const operation: Operation = { name: "import_memory", method: "POST", keyed: false, takes: "application/x-ndjson", gives: "json" };
+    return this.call(operation, "/v1/memory/import", { ...query }, body, options);
   }
 
   /** The account the session draws on; without one there is no limit. */

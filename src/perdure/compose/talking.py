@@ -8,11 +8,14 @@ from perdure.compose.pricing import loaded
 from perdure.core.talk.routes import OFFLINE, Models
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perdure.core.talk.templates import Template
     from perdure.ports.ambient import Ambient
     from perdure.services.compacting import Hook
     from perdure.services.desk import Desk, TurnSettings
     from perdure.services.lifecycle import Lifecycle
+    from perdure.services.remembering import Remembering
     from perdure.services.sessions import Sessions
     from perdure.services.tooling import Tooling
 
@@ -60,8 +63,13 @@ class Common:
         await self.tooling.close()
 
 
-def desk(sessions: "Sessions", lifecycle: "Lifecycle", common: Common) -> "Desk":
-    """The services that a tenant's turns call on."""
+def desk(
+    sessions: "Sessions",
+    lifecycle: "Lifecycle",
+    common: Common,
+    remembering: "Callable[[], Remembering] | None" = None,
+) -> "Desk":
+    """The services that a tenant's turns call on; what remembers is made when a session wants it."""
     from perdure.services.blobs import Blobs
     from perdure.services.compacting import BEFORE, Compacting
     from perdure.services.contexts import Contexts
@@ -94,4 +102,5 @@ def desk(sessions: "Sessions", lifecycle: "Lifecycle", common: Common) -> "Desk"
         runners=runners,
         leases=Leases(sessions.store, common.ambient, common.node, runners),
         settings=common.talk.settings or DEFAULTS,
+        remembering=remembering,
     )

@@ -15,6 +15,7 @@ from perdure.ports.ambient import Ambient
 from perdure.sealing.given import AS_FOUND, Given
 
 if TYPE_CHECKING:
+    from perdure.compose.memory import MemorySettings
     from perdure.compose.talking import Common, Talk
     from perdure.services.auditing import Auditing
     from perdure.services.cooling import CoolingStore
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 SYSTEM: Final = "_perdure"
 """The tenant in whose sessions a server keeps its own affairs: who may do what, tokens, the audit log."""
+SERVER: Final = "server "
+"""Who acts where nobody asked: with a space at its end it is no name that a principal can have."""
 KEPT: Final = 256
 """How many tenants' services are kept at hand; those of others are made again when they are asked for."""
 
@@ -52,6 +55,8 @@ class Tenants:
         self._private = private
         self.talk: Talk | None = None
         """How sessions talk to models; what is built in, if nobody says."""
+        self.memory: MemorySettings | None = None
+        """How memories are kept and found; what is installed, if nobody says."""
         self._made: OrderedDict[str, Services] = OrderedDict()
 
     def services(self, tenant: str) -> Services:
@@ -61,12 +66,13 @@ class Tenants:
             from perdure.services.acting import Identity
             from perdure.services.sessions import Sessions
 
-            who = Identity(tenant=tenant, actor="server")
+            who = Identity(tenant=tenant, actor=SERVER)
             fresh = Ids(self.ambient).fresh
             timeouts = OFF if tenant == SYSTEM else self._timeouts
             found = Services(self.store, Sessions(self.store, self.ambient, fresh, who, self._snapshots, timeouts))
             found.opened = self._opened
             found.common_of = lambda: self.common
+            found.memory = self.memory
             found.sessions.masks = None if tenant == SYSTEM else self._masks
             self._made[tenant] = found
             while len(self._made) > KEPT:
@@ -123,6 +129,7 @@ class Tenants:
                 await self.auditing.flush()
             for services in self._made.values():
                 await services.quiet()
+                await services.jot()
                 await services.sessions.loader.flush()
             if "common" in self.__dict__:
                 await self.common.close()

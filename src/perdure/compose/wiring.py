@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from perdure.ambient import Ids, RealAmbient
 from perdure.compose.making import made_once
 from perdure.compose.opening import StoreGiven, open_cold, open_store
-from perdure.core.errors import Invalid
+from perdure.core.errors import Invalid, ReadOnly, StoreClosed
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Moved
 from perdure.core.session.origin import Timeouts
@@ -21,6 +22,7 @@ from perdure.ports.store import Store
 from perdure.sealing.given import AS_FOUND, Given
 
 if TYPE_CHECKING:
+    from perdure.compose.memory import MemorySettings
     from perdure.compose.talking import Common, Talk
     from perdure.services.acting import Identity
     from perdure.services.archiving import Archiving
@@ -28,21 +30,28 @@ if TYPE_CHECKING:
     from perdure.services.branches import Branches
     from perdure.services.checkpoints import Checkpoints
     from perdure.services.cleanup import Cleanup
+    from perdure.services.consolidating import Consolidating
     from perdure.services.cooling import CoolingStore
     from perdure.services.desk import Desk
     from perdure.services.erasure import Erasure
     from perdure.services.exporting import Exporting
+    from perdure.services.extracting import Extracting
     from perdure.services.finding import Finding
     from perdure.services.gateway import Gateway
+    from perdure.services.grounding import Grounding
     from perdure.services.heads import HeadKeeper
     from perdure.services.homes import Home
     from perdure.services.importing import Importing
     from perdure.services.lifecycle import Lifecycle
     from perdure.services.loading import SnapshotPolicy
+    from perdure.services.memories import Memories
     from perdure.services.merging import Merging
     from perdure.services.mirroring import Mirroring
+    from perdure.services.promoting import Promoting
     from perdure.services.recording import Recording
+    from perdure.services.remembering import Remembering
     from perdure.services.sessions import Sessions
+    from perdure.services.sourcing import Sourcing
     from perdure.services.spawning import Spawning
     from perdure.services.talking import Talking
     from perdure.services.timeouts import Timekeeper
@@ -66,6 +75,8 @@ class Services:
     opened: Opened | None = None
     talk: "Talk | None" = None
     """How sessions talk to models; what is built in, if nobody says."""
+    memory: "MemorySettings | None" = None
+    """How memories are kept and found; what is installed, if nobody says."""
 
     def __init__(self, store: "CoolingStore", sessions: "Sessions") -> None:
         self.store = store
@@ -88,7 +99,7 @@ class Services:
     def forget_turns(self) -> None:
         """Begin anew with turns: on another event loop, or in the child of a fork, where none of them runs."""
         common = self.__dict__.pop("common", None)
-        for name in ("spawning", "talking", "gateway", "desk"):
+        for name in ("spawning", "talking", "gateway", "consolidating", "desk"):
             self.__dict__.pop(name, None)
         if common is not None:
             self.__dict__["common"] = common.anew()
@@ -101,7 +112,49 @@ class Services:
     def desk(self) -> "Desk":
         from perdure.compose.talking import desk
 
-        return desk(self.sessions, self.lifecycle, self.common)
+        return desk(self.sessions, self.lifecycle, self.common, lambda: self.remembering)
+
+    @made_once
+    def memories(self) -> "Memories":
+        from perdure.compose.memory import MemorySettings, memories
+
+        return memories(self.sessions, self.erasure, self.memory or MemorySettings())
+
+    @made_once
+    def consolidating(self) -> "Consolidating":
+        from perdure.compose.memory import consolidating
+
+        return consolidating(self.memories, self.common)
+
+    @made_once
+    def extracting(self) -> "Extracting":
+        from perdure.compose.memory import extracting
+
+        return extracting(self.memories, lambda: self.common)
+
+    @made_once
+    def promoting(self) -> "Promoting":
+        from perdure.services.promoting import Promoting
+
+        return Promoting(self.memories)
+
+    @made_once
+    def sourcing(self) -> "Sourcing":
+        from perdure.services.sourcing import Sourcing
+
+        return Sourcing(self.memories, self.erasure)
+
+    @made_once
+    def remembering(self) -> "Remembering":
+        from perdure.services.remembering import Remembering
+
+        return Remembering(self.memories)
+
+    @made_once
+    def grounding(self) -> "Grounding":
+        from perdure.services.grounding import Grounding
+
+        return Grounding(self.remembering, self.checkpoints)
 
     @made_once
     def talking(self) -> "Talking":
@@ -130,6 +183,12 @@ class Services:
         await self.quiet()
         if "common" in self.__dict__:
             await self.common.close()
+
+    async def jot(self) -> None:
+        """Write down what was counted of memories, where that can be written."""
+        if "memories" in self.__dict__:
+            with suppress(ReadOnly, StoreClosed):
+                await self.memories.close()
 
     async def quiet(self) -> None:
         """End the turns that run here, in good order."""
@@ -187,6 +246,7 @@ class Services:
         from perdure.services.lifecycle import Lifecycle
 
         made = Lifecycle(self.sessions)
+        made.hook("after", "complete", self._completed)
         if self.heads.kept:
             from perdure.services.heads import MOVES
 
@@ -195,6 +255,10 @@ class Services:
         if self.store.cold is not None:
             made.hook("after", "archive", self._archived)
         return made
+
+    async def _completed(self, session: SessionId, moved: Moved) -> None:
+        if (await self.sessions.loader.load(session)).state.config.memory is not None:
+            await self.extracting.moved(session, moved)
 
     async def _archived(self, session: SessionId, moved: Moved) -> None:
         await self.archiving.moved(session, moved)
@@ -282,6 +346,7 @@ def embedded(
     keys: Given = AS_FOUND,
     timeouts: Timeouts = OFF,
     talk: "Talk | None" = None,
+    memory: "MemorySettings | None" = None,
 ) -> Services:
     """The services over the store at a path."""
     for name, value in (("tenant", tenant), ("actor", actor)):
@@ -297,6 +362,7 @@ def embedded(
     identity = Identity(tenant=tenant, actor=actor)
     services = compose(store, chance, identity, snapshots or SnapshotPolicy(), archive, timeouts)
     services.talk = talk
+    services.memory = memory
     if not isinstance(path, Mapping):
         services.opened = Opened(os.fspath(path), keys, cold)
     return services

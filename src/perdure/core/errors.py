@@ -26,12 +26,13 @@
     │   │   ├── TurnRefused         the turn is not open, or another one is
     │   │   ├── BranchRefused       this session may not be branched so
     │   │   ├── SpawnRefused        this session may not have a child, or not another one
-    │   │   ├── PruneRefused        a branch or checkpoint still needs the prefix
+    │   │   ├── PruneRefused        a branch, a checkpoint or what is remembered still needs the prefix
     │   │   ├── RedactionRefused    this event carries structure, not content
     │   │   ├── HookRefused         a hook before the move said no
     │   │   ├── NotOwner            only the session's owner may do this
     │   │   ├── LastAdmin           a tenant without an admin could not be administered
     │   │   ├── RenewalRefused      the session may not live any longer
+    │   │   ├── MemoryRefused       what should be remembered is no memory, or is one already
     │   │   ├── ToolUnbound         the tool is bound to nothing that could be called here
     │   │   └── WakeRefused         the session cannot go on as things are; it stays asleep
     │   │       ├── NoCheckpoint             one was required, and there is none
@@ -49,6 +50,7 @@
     │   ├── KeyReused               same idempotency key, another body
     │   ├── BudgetExhausted         the account has not that much left
     │   │   └── LimitReached        the session has had all the tokens, rounds or time that it may have
+    │   ├── QuotaReached            a memory space's plan allows no more; says of what
     │   ├── ProviderRefused         the model's provider says that the request is wrong; tells its words
     │   ├── PromptTooLong           what must be said does not fit into the model's window
     │   └── SchemaError             a document does not fit its declared schema
@@ -240,7 +242,7 @@ class SpawnRefused(Refused):
 
 
 class PruneRefused(Refused):
-    """A branch or checkpoint still needs the prefix."""
+    """A branch, a checkpoint or what is remembered still needs the prefix."""
 
 
 class RedactionRefused(Refused):
@@ -281,6 +283,10 @@ class RetrievalFailed(WakeRefused):
 
 class MemoryUnavailable(WakeRefused):
     """A layer of memory was required and could not be loaded."""
+
+
+class MemoryRefused(Refused):
+    """What should be remembered is no memory, or is one already; `reason` says which."""
 
 
 class ToolUnbound(Refused):
@@ -329,6 +335,10 @@ class BudgetExhausted(CallerError):
 
 class LimitReached(BudgetExhausted):
     """The session has had all the tokens, rounds or time that it may have; `limit` says which."""
+
+
+class QuotaReached(CallerError):
+    """A memory space's plan allows no more: `quota` says of what, `limit` how many."""
 
 
 class ProviderRefused(CallerError):

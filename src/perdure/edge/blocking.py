@@ -19,6 +19,7 @@ from perdure.core.session.origin import Timeouts
 from perdure.core.session.values import Ref
 from perdure.edge.blobs import AsyncBlobs, BlobFile
 from perdure.edge.driving import Blocking, blocking, each, each_closed, passing
+from perdure.edge.given import memory_of
 from perdure.edge.library import AsyncPerdure
 from perdure.edge.session import AsyncSession
 from perdure.edge.talking import Asking, talk_of
@@ -31,8 +32,11 @@ from perdure.sealing.given import Given, KeyGiven, VaultGiven
 from perdure.waiting import drive
 
 if TYPE_CHECKING:
+    from perdure.compose.memory import MemorySettings
     from perdure.compose.talking import Talk
     from perdure.core.talk.turning import TurnEvent
+    from perdure.edge.memory import MemorySpace
+    from perdure.edge.sourcing import MemorySource
     from perdure.edge.tools import Tools
     from perdure.services.cleanup import CleanupCall
     from perdure.services.loading import SnapshotPolicy
@@ -139,6 +143,7 @@ class Session(Blocking):
     approve = blocking(AsyncSession.approve)
     approvals = blocking(AsyncSession.approvals)
     context = blocking(AsyncSession.context)
+    grounds = blocking(AsyncSession.grounds)
     spawn = blocking(AsyncSession.spawn)
     children = blocking(AsyncSession.children)
     wait_for_children = blocking(AsyncSession.wait_for_children)
@@ -248,6 +253,22 @@ class Perdure(Blocking):
         """
         return Session(self._behind.named(name))
 
+    def memory(self, agent: str | None = None, *, clade: str | None = None, lethe: bool = False) -> "MemorySpace":
+        """What is remembered across sessions: in the vault of an agent, in a clade of siblings, or in lethe, which is
+        everybody's. Without a name, in the vault of whoever has the store open.
+        """
+        from perdure.edge.memory import MemorySpace
+
+        return MemorySpace(self._behind.memory(agent, clade=clade, lethe=lethe))
+
+    def memories_from(
+        self, *, session: Any = None, writer: str | None = None, uri: str | None = None
+    ) -> "MemorySource":
+        """Whatever comes from one source, in every space: a session (its handle or id), a writer, or an address."""
+        from perdure.edge.sourcing import MemorySource
+
+        return MemorySource(self._behind.memories_from(session=session, writer=writer, uri=uri))
+
     def watch(self, after: int | None = None, session: str | None = None) -> Iterator[Change]:
         """Changes as they are committed by anyone, from a position on, or from now."""
         return each(self._behind.watch(after, session))
@@ -339,6 +360,7 @@ def open(  # the name users expect; nothing in this module opens files
     cold: str | os.PathLike[str] | None = None,
     timeouts: Timeouts | dict[str, Any] | None = None,
     talk: "Talk | None" = None,
+    memory: "MemorySettings | dict[str, Any] | str | None" = None,
 ) -> Perdure:
     """Open a store; a new file is created. `:memory:` keeps everything in RAM, `postgresql://…` in a database; a path
     for each tier (`{"L0": ":memory:", "L1": "agent.db"}`) puts each session where its `criticality` asks for.
@@ -346,7 +368,8 @@ def open(  # the name users expect; nothing in this module opens files
     A new store is sealed unless `seal` is False: its master key is made at `key` (else `<path>.master`), its vault of
     salts at `vault` (else `<path>.keys`). An old one is opened as it was made, with the key and vault found there.
     Archived sessions lie in `cold`: a folder, or `s3://bucket/prefix`. Sessions without time-outs of their own have
-    `timeouts`. `talk` (`perdure.models.Talk`) says which models they talk to; the built-in one needs no key.
+    `timeouts`. `talk` (`perdure.models.Talk`) says which models they talk to; the built-in one needs no key. `memory`
+    (`perdure.memory.MemorySettings`) says how memories are found.
     """
     services = embedded(
         path,
@@ -359,5 +382,6 @@ def open(  # the name users expect; nothing in this module opens files
         keys=Given(seal, key, vault),
         timeouts=timeouts_of(timeouts),
         talk=talk_of(talk),
+        memory=memory_of(memory),
     )
     return Perdure(AsyncPerdure(services))

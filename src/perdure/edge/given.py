@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
 
@@ -17,6 +17,9 @@ from perdure.core.session.values import check
 from perdure.core.session.vars import Vars
 from perdure.sealing.given import path_text
 
+if TYPE_CHECKING:
+    from perdure.compose.memory import MemorySettings
+
 MAX_TEXT = 1000
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 """The times that stores compare, in microseconds since 1970."""
@@ -27,7 +30,9 @@ Progress = Callable[[int, int], None]
 
 
 class Conditions(TypedDict, total=False):
-    """What `find` can ask for. Times are datetimes, or microseconds; texts match whole words in one append."""
+    """What `find` can ask for. Times are datetimes, or microseconds; texts match whole words in one append. The logs in
+    which memories are kept are found with `memories` alone.
+    """
 
     owner: str | None
     phase: str | Iterable[str] | None
@@ -42,6 +47,7 @@ class Conditions(TypedDict, total=False):
     active_after: Time
     active_before: Time
     order: Literal["created", "active"]
+    memories: bool
 
 
 def text_of(value: Any, what: str) -> str:
@@ -158,6 +164,23 @@ def fields_of(config: Config | dict[str, Any] | None) -> tuple[str, ...]:
     return tuple(sorted(text_of(name, "a field of config") for name in config))
 
 
+def memory_of(memory: Any) -> "MemorySettings | None":
+    """How a store remembers: settings, their fields, or the name of an embedder; else `Invalid`."""
+    if memory is None:
+        return None
+    from perdure.compose.memory import MemorySettings
+
+    if isinstance(memory, MemorySettings):
+        return memory
+    fields = {"embedder": memory} if isinstance(memory, str) else memory
+    try:
+        return msgspec.convert(fields, MemorySettings)
+    except msgspec.ValidationError as wrong:
+        there = ", ".join(MemorySettings.__struct_fields__)
+        told = f"memory: {wrong}; it is a perdure.memory.MemorySettings, a dict of its fields ({there}), or an embedder"
+        raise Invalid(told) from wrong
+
+
 def overrides_of(config: dict[str, Any] | None) -> dict[str, Any]:
     """The fields of the configuration a branch replaces, by name."""
     fields_of(found := document_of(config, "config"))
@@ -197,6 +220,7 @@ def query_of(conditions: Conditions) -> dict[str, Any]:
     for name in found:
         if name not in known:
             raise Invalid(f"find knows no condition {name}; it knows {', '.join(known)}", condition=name)
+    flag_of(found.pop("memories", False), "memories")
     phase = found.pop("phase", ())
     found["phases"] = (phase,) if isinstance(phase, str) else texts_of(phase, "phase")
     found["tags"] = texts_of(found.get("tags", ()), "tag")

@@ -25,6 +25,7 @@ from perdure.edge.given import (
     config_of,
     document_of,
     id_of,
+    memory_of,
     naming,
     path_of,
     progress_of,
@@ -44,8 +45,11 @@ from perdure.ports.store import Change, Query
 from perdure.sealing.given import Given, KeyGiven, VaultGiven
 
 if TYPE_CHECKING:
+    from perdure.compose.memory import MemorySettings
     from perdure.compose.talking import Talk
     from perdure.core.session.waking import Question, WakePolicy
+    from perdure.edge.memory import AsyncMemorySpace
+    from perdure.edge.sourcing import AsyncMemorySource
     from perdure.edge.tools import Tools
     from perdure.ports.waking import MemoryLayers, RetrievalCache, Retriever, ToolRegistry
     from perdure.services.finding import Page
@@ -173,13 +177,32 @@ class AsyncPerdure(Timekeeping, Keeping):
         """Images, files and other content too large for the log."""
         return AsyncBlobs(self._services)
 
+    def memory(self, agent: str | None = None, *, clade: str | None = None, lethe: bool = False) -> "AsyncMemorySpace":
+        """What is remembered across sessions: in the vault of an agent, in a clade of siblings, or in lethe, which is
+        everybody's. Without a name, in the vault of whoever has the store open.
+        """
+        from perdure.edge.asked import space_of
+        from perdure.edge.memory import AsyncMemorySpace
+
+        return AsyncMemorySpace(self._services, space_of(agent, clade, lethe, self._services.sessions.identity.who))
+
+    def memories_from(
+        self, *, session: Any = None, writer: str | None = None, uri: str | None = None
+    ) -> "AsyncMemorySource":
+        """Whatever comes from one source, in every space: a session (its handle or id), a writer, or an address."""
+        from perdure.edge.sourcing import AsyncMemorySource, by_of
+
+        return AsyncMemorySource(self._services, by_of(session, writer, uri))
+
     async def find(self, /, *, limit: int = 50, cursor: str | None = None, **conditions: Unpack[Conditions]) -> "Page":
         """Sessions that match every condition, newest first, a page at a time."""
-        return await self._services.finding.page(self._query(conditions, limit), cursor)
+        memories = conditions.get("memories", False)
+        return await self._services.finding.page(self._query(conditions, limit), cursor, memories=memories)
 
     async def count(self, /, **conditions: Unpack[Conditions]) -> int:
         """How many sessions match the conditions of `find`."""
-        return await self._services.finding.count(self._query(conditions, 1))
+        memories = conditions.get("memories", False)
+        return await self._services.finding.count(self._query(conditions, 1), memories=memories)
 
     def _query(self, conditions: Conditions, limit: int) -> Query:
         return self._services.finding.query(**query_of(conditions), limit=limit)
@@ -198,7 +221,7 @@ class AsyncPerdure(Timekeeping, Keeping):
         """Drop the checkpoints whose time is over, in every session; how many that were."""
         dropped, cursor = 0, None
         while True:
-            page = await self.find(limit=500, cursor=cursor)
+            page = await self.find(limit=500, cursor=cursor, memories=True)
             for row in page.items:
                 if row.cold is None:  # what lies in cold storage is not fetched for this
                     dropped += await self._services.checkpoints.expire_due(row.session)
@@ -289,8 +312,11 @@ class AsyncPerdure(Timekeeping, Keeping):
     async def close(self) -> None:
         """Let go of the file; harmless when repeated. Turns that run here are interrupted, and can go on later."""
         await self._services.silence()
-        await self._services.sessions.loader.flush()
-        await self._services.store.close()
+        try:
+            await self._services.jot()
+        finally:
+            await self._services.sessions.loader.flush()
+            await self._services.store.close()
 
 
 def aopen(
@@ -307,6 +333,7 @@ def aopen(
     cold: str | os.PathLike[str] | None = None,
     timeouts: Timeouts | dict[str, Any] | None = None,
     talk: "Talk | None" = None,
+    memory: "MemorySettings | dict[str, Any] | str | None" = None,
 ) -> Opening[AsyncPerdure]:
     """Open a store for async use: `async with aopen(path) as db`, or `db = await aopen(path)`. A new file is created;
     `:memory:` keeps everything in RAM.
@@ -314,7 +341,8 @@ def aopen(
     A new store is sealed unless `seal` is False: its master key is made at `key` (else `<path>.master`), its vault of
     salts at `vault` (else `<path>.keys`). An old one is opened as it was made, with the key and vault found there.
     Archived sessions lie in `cold`: a folder, or `s3://bucket/prefix`. Sessions without time-outs of their own have
-    `timeouts`. `talk` (`perdure.models.Talk`) says which models they talk to; the built-in one needs no key.
+    `timeouts`. `talk` (`perdure.models.Talk`) says which models they talk to; the built-in one needs no key. `memory`
+    (`perdure.memory.MemorySettings`) says how memories are found.
     """
 
     async def opened() -> AsyncPerdure:
@@ -330,6 +358,7 @@ def aopen(
                 keys=Given(seal, key, vault),
                 timeouts=timeouts_of(timeouts),
                 talk=talk_of(talk),
+                memory=memory_of(memory),
             )
         )
 

@@ -1,6 +1,6 @@
 """A session's life, as async callers lead it: the moves of the lifecycle, waking, recovering."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from perdure.compose import Services
 from perdure.core.errors import Invalid
@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from perdure.core.session.waking import WakePolicy
     from perdure.core.session.woken import Woken
     from perdure.services.lifecycle import Recovered
+
+
+class Erased(int):
+    """How many branches were given their own copy of an erased session's log; `memories` were forgotten with it."""
+
+    memories: int
+
+    def __new__(cls, branches: int, memories: int = 0) -> Self:
+        made = super().__new__(cls, branches)
+        made.memories = memories
+        return made
 
 
 class Living:

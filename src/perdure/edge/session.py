@@ -25,7 +25,7 @@ from perdure.edge import given
 from perdure.edge.blobs import Attaching
 from perdure.edge.conversing import Conversing
 from perdure.edge.files import DiskFiles, refused_own
-from perdure.edge.life import Living
+from perdure.edge.life import Erased, Living
 from perdure.edge.spending import Spending
 from perdure.edge.talking import Speaking
 from perdure.edge.timing import Timed
@@ -331,11 +331,16 @@ class AsyncSession(Attaching, Conversing, Living, Speaking, Spending, Timed):
         """Drop the log up to a version, for good; the version really pruned to."""
         return await self._services.erasure.prune(self.id, given.number_of(upto, "a version"))
 
-    async def erase(self, *, expected: int | None = None) -> int:
+    async def erase(self, *, expected: int | None = None, forget: bool = False) -> Erased:
         """Remove the session for good; how many branches were given their own copy of its log first. With `expected`,
-        one that has gone on from that version is a conflict, and stays.
+        one that has gone on from that version is a conflict, and stays. With `forget`, what was learnt from it is
+        forgotten in every space, and `memories` of the answer says how many that were.
         """
-        return await self._services.erasure.erase(self.id, given.maybe_number(expected, "expected"))
+        seen = given.maybe_number(expected, "expected")
+        if not given.flag_of(forget, "forget"):
+            return Erased(await self._services.erasure.erase(self.id, seen))
+        gone = await self._services.sourcing.erase_session(self.id, seen)
+        return Erased(gone.branches, gone.memories)
 
     async def verify(self) -> "Report":
         """Check every byte of the session against its chain."""

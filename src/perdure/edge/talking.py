@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perdure.core.talk.context import Context
     from perdure.core.talk.parts import Result, Tool
     from perdure.core.talk.turning import TurnEvent, TurnOutcome, TurnRequest, Waiting
+    from perdure.services.grounding import Grounds
     from perdure.services.spawning import Spawning
     from perdure.services.talking import Begun, Talking
 
@@ -158,6 +159,13 @@ class Speaking:
         """What the model would be asked with now, part by part, and why each is in."""
         request = request_of(content, {"model": model, "max_tokens": max_tokens})
         return await self._services.home.do(lambda: self._talking.context(self.id, request))
+
+    async def grounds(self, turn: int) -> "Grounds":
+        """What the answer of a turn rests on: the memories that were shown, which part of it rests on which, and the
+        message and checkpoint that each was learnt from.
+        """
+        number = given.number_of(turn, "turn")
+        return await self._services.home.do(lambda: self._services.grounding.of(self.id, number))
 
     async def spawn(self, task: str, *, wait: bool = False, key: str | None = None, **more: Unpack[Spawned]) -> "Child":
         """Have a session of its own do a task for this one, on this one's account. Its result comes back to this one's

@@ -24,12 +24,13 @@ from perdure.core.talk import history
 from perdure.core.talk.compacting import due
 from perdure.core.talk.content import call_of
 from perdure.core.talk.context import Context, user_last
-from perdure.core.talk.parts import Ask, Call, Said, Usage
-from perdure.core.talk.routes import AUTO
+from perdure.core.talk.parts import Ask, Call, Said, Tool, Usage
+from perdure.core.talk.routes import AUTO, Route
 from perdure.core.talk.routing import chosen
 from perdure.core.talk.turning import TurnRequest
 from perdure.services.caching import Hit
 from perdure.services.questions import Question
+from perdure.services.reminding import reminded, wanted
 from perdure.services.sessions import Outcome
 from perdure.services.steps import Steps, parked_in, told
 
@@ -62,9 +63,15 @@ class Beginning(Steps):
         if hit is not None:
             return await self._from_cache(state, start, question, hit)
         self._question = question
-        return await self._advance(
-            (*start, self._noded(question.asked)), turn=open.number if open else None, reserves=(question.reserve,)
-        )
+        drafts = (*start, *self._recalled(), self._noded(question.asked))
+        return await self._advance(drafts, turn=open.number if open else None, reserves=(question.reserve,))
+
+    def _recalled(self) -> tuple[Payload, ...]:
+        """What is noted of memory before the model is shown it, once."""
+        if self.remembered is None or (event := self.remembered.event) is None:
+            return ()
+        self.remembered = msgspec.structs.replace(self.remembered, chosen=False, sought=False)
+        return (event,)
 
     async def _must_have_more(self, state: State) -> None:
         """Refuse to go on when nothing was cut off, and nothing was said since the last answer."""
@@ -111,7 +118,8 @@ class Beginning(Steps):
             ask=question.name, provider=candidate.provider, model=hit.answer.model, stop=answer.stop, cached=hit.kind
         )
         self._answer, self._cached, self._rounds = answer, hit.kind, 1
-        drafts = (*start, self._noded(question.asked), noted, *self._taken_up(state), *history.answered(answer))
+        answered = (*self._taken_up(state), *history.answered(answer))
+        drafts = (*start, *self._recalled(), self._noded(question.asked), noted, *answered)
         outcome = await self._advance(drafts, turn=state.turns.open.number if state.turns.open else None)
         self.status = "finished"
         return outcome
@@ -127,10 +135,10 @@ class Beginning(Steps):
         tools = (*desk.tooling.offers(state), *request.tools)
         if room <= 0:
             raise PromptTooLong(f"an answer of {limit} tokens fills the window of {model}; ask for a shorter one")
-        context = await desk.contexts.of(self.session, state, model, tools, window=room, said=said)
+        context = await self._context(state, route, tools, room, said)
         if await self._compacted(state, context, room):
             state = (await desk.sessions.loader.load(self.session)).state
-            context = await desk.contexts.of(self.session, state, model, tools, window=room, said=said)
+            context = await self._context(state, route, tools, room, said)
         if context.over:
             told = (
                 f"{context.over} tokens too many for the window of {model}; say less, or take a model with a larger one"
@@ -152,6 +160,16 @@ class Beginning(Steps):
         self._follow_ups = state.steering.waiting
         name = desk.sessions.fresh_id()
         return Question(name=name, ask=ask, route=route, money=money, tokens=tokens, estimate=context.tokens)
+
+    async def _context(
+        self, state: State, route: Route, tools: tuple[Tool, ...], room: int, said: Said | None
+    ) -> Context:
+        """What to ask with, and what it shows of memory."""
+        contexts, shown = self.desk.contexts, None
+        if wanted(state) is not None:
+            shown = await reminded(self.desk, self.session, state, route, self.request, said, before=self.remembered)
+        self.remembered, model = shown, route.candidates[0].model
+        return await contexts.of(self.session, state, model, tools, window=room, said=said, remembered=shown)
 
     async def _compacted(self, state: State, context: Context, room: int) -> bool:
         """Whether the session was compacted, because its context nears the window."""
@@ -184,7 +202,7 @@ class Beginning(Steps):
         if self.request.cache == "off":
             return None
         scope, caching = self._scope(state, question), self.desk.caching
-        hit = caching.look(scope, question.ask, semantic=self.request.cache == "semantic", sampled=True)
+        hit = caching.look(scope, question.ask, semantic=self._by_meaning(), sampled=True)
         if hit is None or hit.session is None:
             return hit
         head = await self.desk.sessions.store.head(SessionId(hit.session))

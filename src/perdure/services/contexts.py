@@ -3,21 +3,27 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from perdure.core.session.event import Event
 from perdure.core.session.ids import SessionId
+from perdure.core.session.memories import MemoriesRecalled, ShownMemory
 from perdure.core.session.state import State
 from perdure.core.session.steering import FollowedUp
 from perdure.core.talk import tokens
-from perdure.core.talk.context import Context, Fixed, Passing, Rendering, assembled, begun, grown, tokens_of
+from perdure.core.talk.context import Context, Fixed, Passing, Rendering, assembled, begun, fitted, grown, tokens_of
 from perdure.core.talk.parts import Block, Result, Said, Tool, Usage
+from perdure.core.talk.remembered import is_citable
 from perdure.core.talk.templates import Template, chosen, rendered
 from perdure.core.talk.tokens import Calibration
+from perdure.core.talk.wire import texts
 from perdure.services.pictures import Pictures, may_point
 from perdure.services.sessions import Sessions
+
+if TYPE_CHECKING:
+    from perdure.services.remembering import Remembered
 
 KEPT: Final = 512
 """How many sessions' contexts are kept at hand."""
@@ -27,6 +33,16 @@ Place = tuple[SessionId, int, str]
 """A session, when it was made, and a model: a session that was erased and made anew is another one."""
 
 
+class Recalled(msgspec.Struct, frozen=True):
+    """What the log says that a model is shown of memory: what stands since the last compaction, if it was chosen yet,
+    and what was found for the turn that was the last to look.
+    """
+
+    standing: tuple[ShownMemory, ...] | None = None
+    turn: int = 0
+    found: tuple[ShownMemory, ...] = ()
+
+
 class Known(msgspec.Struct, frozen=True):
     """A context as far as it has been put together, and the chain's digest there."""
 
@@ -34,6 +50,7 @@ class Known(msgspec.Struct, frozen=True):
     digest: bytes
     pictured: bool = False
     """Whether any message of it may hold more than words."""
+    recalled: Recalled = Recalled()
 
 
 class Contexts:
@@ -60,31 +77,67 @@ class Contexts:
         *,
         window: int | None,
         said: Said | None = None,
+        remembered: "Remembered | None" = None,
     ) -> Context:
-        """The context for the session's next request; `said` is what will be in the log by then."""
-        rendering = await self.rendering(session, state, model, tools)
+        """The context for the session's next request; `said` is what will be in the log by then, `remembered` what is
+        shown of memory.
+        """
+        rendering = await self.rendering(session, state, model, tools, remembered)
         if said is not None:
             rendering = self._with(rendering, said, model)
-        found = assembled(rendering, await self._passing(session, state), self._count(model), window)
+        if rendering.fixed.cites and not all(map(is_citable, rendering.messages)):
+            plain = msgspec.structs.replace(rendering.fixed, cites=False)
+            rendering = fitted(rendering, plain, self._count(model))
+        passing = await self._passing(session, state)
+        if remembered is not None:
+            passing = msgspec.structs.replace(passing, memories=remembered.passing, notes=remembered.notes)
+        found = assembled(rendering, passing, self._count(model), window)
         known = self._kept.get((session, state.origin.created_at, model))
         if known is not None and not known.pictured and (said is None or not may_point(said)):
             return found
         return msgspec.structs.replace(found, messages=await self._pictures.fetched(session, found.messages))
 
-    async def rendering(self, session: SessionId, state: State, model: str, tools: tuple[Tool, ...]) -> Rendering:
+    async def rendering(
+        self,
+        session: SessionId,
+        state: State,
+        model: str,
+        tools: tuple[Tool, ...],
+        remembered: "Remembered | None" = None,
+    ) -> Rendering:
         """The session as far as it is in the log."""
         fixed = Fixed(prefix=self._prefix, template=self._spoken(state), tools=tools)
+        if remembered is not None:
+            fixed = msgspec.structs.replace(fixed, memories=remembered.fixed, cites=remembered.cites)
+        known = await self._caught_up(session, state, model)
+        rendering = fitted(known.rendering, fixed, self._count(model))
+        if rendering is not known.rendering:
+            known = msgspec.structs.replace(known, rendering=rendering)
+            self._keep((session, state.origin.created_at, model), known)
+        return rendering
+
+    async def recalled(self, session: SessionId, state: State, model: str) -> Recalled:
+        """What the log says that the model is shown of memory."""
+        return (await self._caught_up(session, state, model)).recalled
+
+    async def last_words(self, session: SessionId, state: State, model: str) -> str:
+        """What the user said last."""
+        messages = (await self._caught_up(session, state, model)).rendering.messages
+        asked = (said for said in reversed(messages) if said.role == "user")
+        return next((words for said in asked if (words := texts(said.blocks))), "")
+
+    async def _caught_up(self, session: SessionId, state: State, model: str) -> Known:
         place = (session, state.origin.created_at, model)
         known = self._kept.get(place)
-        found = await self._grown(session, state, known, fixed, model) if known is not None else None
-        found = found or await self._begun(session, state, fixed, model)
+        found = await self._grown(session, state, known, model) if known is not None else None
+        found = found or await self._begun(session, state, model)
         self._keep(place, found)
-        return found.rendering
+        return found
 
-    async def _grown(self, session: SessionId, state: State, known: Known, fixed: Fixed, model: str) -> Known | None:
+    async def _grown(self, session: SessionId, state: State, known: Known, model: str) -> Known | None:
         """What is known, with what has come since; None when it is not what the log goes on from."""
         log, after, upto = self._sessions.log, known.rendering.history.version, state.version
-        if known.rendering.fixed != fixed or not 0 < after <= upto:
+        if not 0 < after <= upto:
             return None
         recent = self._sessions.loader.recent(session)
         if after == upto and recent is not None and recent.digest == known.digest:
@@ -93,13 +146,15 @@ class Contexts:
         if not fresh or fresh[0].version != after or fresh[0].digest != known.digest:
             return None
         rendering = grown(known.rendering, fresh[1:], self._count(model)) if len(fresh) > 1 else known.rendering
-        return None if rendering is None else _followed(known, rendering, fresh[-1].digest)
+        return None if rendering is None else _followed(known, rendering, fresh[1:], fresh[-1].digest)
 
-    async def _begun(self, session: SessionId, state: State, fixed: Fixed, model: str) -> Known:
+    async def _begun(self, session: SessionId, state: State, model: str) -> Known:
         log, after, upto = self._sessions.log, state.turns.compacted_to, state.version
         events = await log.steadily(session, lambda head: log.events(head, max(after, head.anchor_version), upto))
-        rendering = begun(fixed, events, self._count(model))
-        return Known(rendering, events[-1].digest if events else b"", any(map(may_point, rendering.messages)))
+        rendering = begun(Fixed(), events, self._count(model))
+        recalled = _recalled(Recalled(), events, rendering.history.since)
+        pictured = any(map(may_point, rendering.messages))
+        return Known(rendering, events[-1].digest if events else b"", pictured, recalled)
 
     def grew(self, session: SessionId, created_at: int, events: Sequence[Event]) -> None:
         """Take note of what this process has just appended, so that it need not be read again."""
@@ -110,7 +165,7 @@ class Contexts:
                 if rendering is None:
                     self._drop(place)
                 else:
-                    self._keep(place, _followed(known, rendering, events[-1].digest))
+                    self._keep(place, _followed(known, rendering, events, events[-1].digest))
 
     def _keep(self, place: Place, known: Known) -> None:
         self._drop(place)
@@ -199,7 +254,18 @@ def _results(said: Said) -> list[Result]:
     return [block for block in said.blocks if isinstance(block, Result)]
 
 
-def _followed(known: Known, rendering: Rendering, digest: bytes) -> Known:
+def _followed(known: Known, rendering: Rendering, events: Iterable[Event], digest: bytes) -> Known:
     """What is known after some more was said; only that is looked at."""
     fresh = rendering.messages[max(0, rendering.history.kept - 1) :]
-    return Known(rendering, digest, known.pictured or any(map(may_point, fresh)))
+    recalled = _recalled(known.recalled, events, rendering.history.since)
+    return Known(rendering, digest, known.pictured or any(map(may_point, fresh)), recalled)
+
+
+def _recalled(before: Recalled, events: Iterable[Event], since: int) -> Recalled:
+    """What is shown of memory after these; what was chosen before the last compaction stands no more."""
+    for event in events:
+        data = event.data
+        if isinstance(data, MemoriesRecalled) and event.version > since:
+            standing = data.standing if data.chosen else before.standing
+            before = Recalled(standing, event.turn or 0, data.found)
+    return before

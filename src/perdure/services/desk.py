@@ -7,6 +7,8 @@ import msgspec
 from perdure.core.talk.routes import AUTO
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perdure.core.talk.routing import Option
     from perdure.ports.ambient import Ambient
     from perdure.services.caching import Caching
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from perdure.services.leases import Leases
     from perdure.services.lifecycle import Lifecycle
     from perdure.services.pricing import Pricing
+    from perdure.services.remembering import Remembering
     from perdure.services.running import Runners
     from perdure.services.sessions import Sessions
     from perdure.services.tooling import Tooling
@@ -54,6 +57,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     runners: "Runners"
     leases: "Leases"
     settings: TurnSettings = DEFAULTS
+    remembering: "Callable[[], Remembering] | None" = None
 
     def options(self) -> "list[Option]":
         """The models that `auto` chooses from: the cheap one and the default one."""

@@ -15,10 +15,12 @@ from perdure.core.errors import (
     Shredded,
     VersionConflict,
 )
+from perdure.core.memory.parts import space_of
 from perdure.core.session import budget, caps, redaction
 from perdure.core.session import commands as do
 from perdure.core.session import record as records
 from perdure.core.session.budget import AccountMove
+from perdure.core.session.event import Event
 from perdure.core.session.ids import SessionId
 from perdure.core.session.record import Record
 from perdure.ports.store import Head, Segment, Stored
@@ -180,21 +182,24 @@ class Erasure:
     async def _redacted(self, session: SessionId, wanted: frozenset[int]) -> list[Record]:
         head = await self._sessions.log.head(session)
         places = {version: _own(head, version) for version in sorted(wanted)}
-        changed: dict[int, Record] = {}
+        changed: list[Record] = []
+        first, events = 0, list[Event]()
         for version, own in places.items():
-            run = await self._store.run(session, after=version - 1, upto=version, limit=1)
-            if not run.records:
-                raise VersionConflict(f"session {session} changed meanwhile", session=session)
-            stored = run.records[0]
-            previous = own.start if stored.record.first == own.after + 1 else run.before
-            redaction.admit(check(head, own, stored, previous)[version - stored.record.first])
-            changed[stored.record.first] = records.redact(stored.record, wanted)
-        return list(changed.values())
+            if version - first >= len(events):  # the record that holds it, once, however many of its versions go
+                run = await self._store.run(session, after=version - 1, upto=version, limit=1)
+                if not run.records:
+                    raise VersionConflict(f"session {session} changed meanwhile", session=session)
+                stored = run.records[0]
+                previous = own.start if stored.record.first == own.after + 1 else run.before
+                first, events = stored.record.first, check(head, own, stored, previous)
+                changed.append(records.redact(stored.record, wanted))
+            redaction.admit(events[version - first])
+        return changed
 
     async def prune(self, session: SessionId, upto: int) -> int:
         """Drop the log up to a version behind a snapshot; the version really pruned to, at a record's end.
 
-        `PruneRefused` while a branch or a checkpoint still needs the prefix.
+        `PruneRefused` while a branch or a checkpoint still needs the prefix, and for memories, which the log alone has.
         """
         for _ in range(ROUNDS):
             try:
@@ -207,6 +212,13 @@ class Erasure:
         session, own = head.row.session, stretches(head)[-1]
         if not own.after < upto < head.row.version:
             raise Invalid(f"prune to a version from {own.after + 1} to {head.row.version - 1}, not {upto}", upto=upto)
+        space = space_of(head.row.tenant, session, head.row.title)
+        if space is not None:
+            raise PruneRefused(
+                f"the log of {space} is where its memories are kept: without the beginning they would be lost; forget "
+                "or archive memories instead",
+                space=str(space),
+            )
         now = self._sessions.ambient.now()
         kept = await self._store.checkpoints(session)
         needed = [item for item in kept if item.version < upto and not expired(item, now)]

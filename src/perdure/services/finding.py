@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from perdure.core.errors import BadCursor, Invalid
+from perdure.core.memory.parts import TAG, space_of
 from perdure.core.session import codec
 from perdure.core.session.ids import SessionId, raw, text
 from perdure.core.session.lifecycle import Phase
@@ -19,6 +20,8 @@ MAX_PAGE = 1000
 MAX_CONDITIONS = 100
 MAX_TEXT = 10_000
 LARGEST = (1 << 63) - 1
+PASSED = 500
+"""Rows that are looked at together, where others are passed over."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -61,21 +64,42 @@ class Finding:
             raise Invalid("a time is given in microseconds since 1970, or as a datetime")
         return query
 
-    async def page(self, query: Query, cursor: str | None = None) -> Page:
-        """One page, starting where the cursor says."""
+    async def page(self, query: Query, cursor: str | None = None, *, memories: bool = True) -> Page:
+        """One page, starting where the cursor says; without `memories`, but for the logs in which those are kept."""
         mark = fingerprint(query)
         if cursor is not None:
             query = msgspec.structs.replace(query, after=open_cursor(cursor, mark))
         wanted = query.limit
-        rows = await self._store.find(msgspec.structs.replace(query, limit=wanted + 1))
+        rows = await self._rows(query, wanted + 1, memories)
         if len(rows) <= wanted:
             return Page(rows)
         last = rows[wanted - 1]
-        return Page(rows[:wanted], make_cursor(last.active_at if query.by_activity else last.created_at, last, mark))
+        return Page(rows[:wanted], make_cursor(_order(query, last), last, mark))
 
-    async def count(self, query: Query) -> int:
-        """How many sessions match."""
-        return await self._store.count(query)
+    async def _rows(self, query: Query, wanted: int, memories: bool) -> tuple[Row, ...]:
+        """So many rows, if there are."""
+        found: list[Row] = []
+        limit = wanted
+        while True:
+            rows = await self._store.find(msgspec.structs.replace(query, limit=limit))
+            found += rows if memories else (row for row in rows if not _is_space(row))
+            if len(found) >= wanted or len(rows) < limit:
+                return tuple(found[:wanted])
+            query = msgspec.structs.replace(query, after=(_order(query, rows[-1]), rows[-1].session))
+            limit = max(wanted, PASSED)
+
+    async def count(self, query: Query, *, memories: bool = True) -> int:
+        """How many sessions match; without `memories`, but for the logs in which those are kept."""
+        if memories:
+            return await self._store.count(query)
+        spaces, tags = 0, (*query.tags, TAG)
+        tagged = msgspec.structs.replace(query, tags=tags, limit=PASSED, after=None)
+        while True:
+            rows = await self._store.find(tagged)
+            spaces += sum(map(_is_space, rows))
+            if len(rows) < PASSED:
+                return max(0, await self._store.count(query) - spaces)
+            tagged = msgspec.structs.replace(tagged, after=(_order(query, rows[-1]), rows[-1].session))
 
     async def watch(self, after: int | None, session: SessionId | None) -> AsyncIterator[Change]:
         """Changes from a position on, or from now; of one session if asked."""
@@ -86,6 +110,15 @@ class Finding:
         async for change in self._store.watch(start):
             if session is None or change.session == session:
                 yield change
+
+
+def _is_space(row: Row) -> bool:
+    """Whether it is the log in which the memories of a space are kept."""
+    return TAG in row.tags and space_of(row.tenant, row.session, row.title) is not None
+
+
+def _order(query: Query, row: Row) -> int:
+    return row.active_at if query.by_activity else row.created_at
 
 
 def _few(conditions: dict[str, Any], name: str, most: int) -> None:

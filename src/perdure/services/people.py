@@ -1,4 +1,5 @@
-"""Erasing a person: every session they own, the blobs only those pointed to, what is cached of them, and their name.
+"""Erasing a person: every session they own, the blobs only those pointed to, what is cached of them, and their name;
+and what is remembered of them or by them anywhere, or was learnt from what they own.
 
 What stays is the opaque id, which the audit log goes on using. Invariant: every step may be repeated. The directory
 keeps how far it came, so after a crash the same call, or `resume`, goes on; from the first step on, the person is out.
@@ -13,6 +14,8 @@ import msgspec
 from perdure.core.access.book import Principal, Status
 from perdure.core.access.roles import Actor
 from perdure.core.errors import BlobMissing, NotFound, WorldError
+from perdure.core.memory.parts import TAG
+from perdure.core.memory.tracing import Told
 from perdure.core.session.ids import SessionId
 from perdure.ports.blobs import Collected, KeepsBlobs
 from perdure.ports.store import Query
@@ -21,6 +24,7 @@ from perdure.services.blobs import Blobs
 from perdure.services.directory import OPERATOR, Directory
 from perdure.services.erasure import Erasure
 from perdure.services.exporting import Progress
+from perdure.services.memories import Memories
 from perdure.services.sessions import Sessions
 
 PAGE: Final = 100
@@ -40,6 +44,11 @@ class Offered(Protocol):
         """What erases them."""
         ...
 
+    @property
+    def memories(self) -> Memories:
+        """What is remembered."""
+        ...
+
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a person; `agents` are those who acted for them and went along."""
@@ -49,6 +58,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
     blobs: int = 0
     bytes: int = 0
     redacted: int = 0
+    memories: int = 0
     agents: tuple[str, ...] = ()
 
 
@@ -95,6 +105,7 @@ class People:
         """Erase what they own, and then what that alone pointed to."""
         offered = self._services(tenant)
         store = offered.sessions.store
+        forgotten = await _forgotten(offered, tenant, whose)  # first: their sessions tell what was learnt from them
         total = sum([await store.count(Query(tenant=tenant, owner=each.name)) for each in whose])
         sessions = 0
         newest = whose[0].erasing_at or offered.sessions.ambient.now() if resumed else None
@@ -114,6 +125,7 @@ class People:
             sessions=sessions,
             blobs=gone.blobs,
             bytes=gone.bytes,
+            memories=forgotten,
             agents=tuple(each.id for each in whose[1:]),
         )
 
@@ -125,6 +137,38 @@ class People:
                 await self._notes.redact(self._directory.session, versions, REASON)
         await self._directory.cleared(tenant, id, by=by)
         return len(versions)
+
+
+async def _forgotten(offered: Offered, tenant: str, whose: list[Principal]) -> int:
+    """Forget what is remembered of these people in every space, whole vaults of theirs included; how many memories
+    that were.
+    """
+    if not await offered.sessions.store.count(Query(tenant=tenant, tags=(TAG,))):
+        return 0
+    names = {spelled.casefold() for each in whose for spelled in (each.name, each.id) if spelled}
+    owned = {session for each in whose for session in await _owned(offered.sessions, tenant, each.name)}
+
+    def meant(told: Told) -> bool:
+        return told.session in owned or not names.isdisjoint({name.casefold() for name in told.people})
+
+    memories, count = offered.memories, 0
+    for space in await memories.shelves.spaces():
+        session = memories.shelves.session_of(space)
+        if session in owned or (space.namespace == "vault" and space.name.casefold() in names):
+            count += sum((await memories.stats(space)).counts.values())
+            with suppress(NotFound):
+                await offered.erasure.erase(session)
+            memories.shelves.forget(space)
+    return count + sum((await memories.forget_all(meant, REASON)).values())
+
+
+async def _owned(sessions: Sessions, tenant: str, owner: str) -> list[SessionId]:
+    found: list[SessionId] = []
+    query = Query(tenant=tenant, owner=owner, limit=PAGE)
+    while rows := await sessions.store.find(query):
+        found += [row.session for row in rows]
+        query = msgspec.structs.replace(query, after=(rows[-1].created_at, rows[-1].session))
+    return found
 
 
 def _acts_for(agent: Principal, person: Principal) -> bool:

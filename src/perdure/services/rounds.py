@@ -31,6 +31,7 @@ from perdure.ports.provider import Sending
 from perdure.services.begins import Beginning
 from perdure.services.billing import charged
 from perdure.services.questions import Question
+from perdure.services.reminding import reflect, uncited
 from perdure.services.running import Stopped
 from perdure.services.steps import told
 from perdure.services.stops import Stopping
@@ -113,6 +114,7 @@ class Turn(Beginning, Stopping):
     async def _took(self, question: Question, answer: Answer) -> None:
         """The append with the answer: what it cost, what it says, which tools begin."""
         state = self._state()
+        answer, self.cited = uncited(answer, self.remembered)
         bill = charged(self.desk.pricing, self._candidate, question, answer, error=None)
         said = history.answered(answer, self._usage)
         started = self._permitted(state, calls_in(answer))
@@ -121,6 +123,7 @@ class Turn(Beginning, Stopping):
         ends = any(isinstance(payload, turns.TurnFinished) for payload in said)
         drafts = (
             self._answered(question, answer, bill),
+            *self.cited,
             *(self._taken_up(state) if ends else ()),
             *said,
             *started,
@@ -136,13 +139,18 @@ class Turn(Beginning, Stopping):
         elif not self._tools and answer.stop != "paused":
             self._waits()
 
+    async def reflect(self) -> None:
+        """Have what was shown of memory weighed by the answer, which a model gave just now."""
+        if self.status == "finished" and not self._cached:
+            await reflect(self.desk, self.remembered, self._answer, self.cited)
+
     def _cache(self, state: State, question: Question, answer: Answer) -> None:
         self.desk.caching.keep(
             self._scope(state, question),
             question.ask,
             answer,
             session=self.session,
-            semantic=self.request.cache == "semantic",
+            semantic=self._by_meaning(),
             sampled=True,
         )
 
@@ -195,5 +203,6 @@ class Turn(Beginning, Stopping):
             told = f"the turn has had {self._rounds} answers and still wants tools; look at what it is doing"
             raise LimitReached(told, limit="rounds", rounds=self._rounds)
         question = await self._prepared((await self.desk.sessions.loader.load(self.session)).state, None)
-        await self._advance((self._noded(question.asked),), turn=self.number, reserves=(question.reserve,))
+        drafts = (*self._recalled(), self._noded(question.asked))
+        await self._advance(drafts, turn=self.number, reserves=(question.reserve,))
         self._question = question

@@ -1,6 +1,7 @@
 """A turn's steps: what is asked, what is written down of it, and what it has come to so far."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -32,6 +33,9 @@ from perdure.services.questions import Question
 from perdure.services.running import Running
 from perdure.services.sessions import Outcome
 
+if TYPE_CHECKING:
+    from perdure.services.remembering import Remembered
+
 
 class Steps:
     """What every step of a turn has in common: its append, its name, its bill."""
@@ -60,6 +64,9 @@ class Steps:
         self._tools: list[Call] = []
         self._follow_ups: tuple[int, ...] = ()
         self._chosen = ""
+        self.remembered: Remembered | None = None
+        """What the model is shown of memory in this turn."""
+        self.cited: list[Payload] = []
         self._last: State
 
     async def _advance(
@@ -111,6 +118,13 @@ class Steps:
         task = "" if isolation is None or isolation.task is None else isolation.task
         access = msgspec.json.encode([state.origin.owner, task]).decode()
         return Scope(tenant=state.tenant, access=access, provider=question.route.candidates[0].provider)
+
+    def _by_meaning(self) -> bool:
+        """Whether the answer to a question that is alike may be given: not where memories stand beside the question,
+        for those that the other answer was made with may be forgotten by now.
+        """
+        shown = self.remembered
+        return self.request.cache == "semantic" and (shown is None or not shown.found)
 
     def _taken_up(self, state: State) -> tuple[Payload, ...]:
         due = tuple(version for version in self._follow_ups if version in state.steering.waiting)

@@ -6,9 +6,9 @@ node. At most one turn of a session runs at a time, and its lease in the store s
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -26,6 +26,7 @@ from perdure.core.talk.turning import TurnBroke, TurnEnded, TurnOutcome, TurnReq
 from perdure.services.desk import Desk
 from perdure.services.heeding import Heeding
 from perdure.services.recalling import outcome_in
+from perdure.services.reminding import reminded
 from perdure.services.rounds import Turn
 from perdure.services.running import POLL, How, Line, Running, Stopped, elsewhere
 from perdure.services.sessions import Outcome
@@ -91,10 +92,15 @@ class Talking:
         running.request = turn.request
         self.runners.add(running)
         running.watch = Heeding(running, turn).look
-        running.task = asyncio.create_task(self._carried(turn))
-        self._tasks.add(running.task)
-        running.task.add_done_callback(self._tasks.discard)
+        running.task = self._beside(self._carried(turn))
         return outcome
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work that goes on by itself, and is awaited in the end."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _gate(self, session: SessionId) -> asyncio.Lock:
         """One turn of a session begins at a time."""
@@ -131,6 +137,8 @@ class Talking:
             stopped = turn.status in ("interrupted", "rolled_back")  # of those the log alone tells all
             running.outcome = await self.outcome(running.session, running.turn) if stopped else turn.outcome()
             running.tell(TurnEnded(outcome=running.outcome))
+            if turn.remembered is not None:
+                self._beside(turn.reflect())
         except PerdureError as error:
             await self._broke(turn, error)
         except Exception as bug:  # the last door of a turn: whatever it was, the turn is closed and said to be
@@ -344,13 +352,14 @@ class Talking:
         tools = (*desk.tooling.offers(state), *request.tools)
         said = Said(role="user", blocks=request.blocks) if request.content is not None else None
         model = route.candidates[0].model
-        return await desk.contexts.of(session, state, model, tools, window=room, said=said)
+        shown = await reminded(desk, session, state, route, request, said, metered=False)
+        return await desk.contexts.of(session, state, model, tools, window=room, said=said, remembered=shown)
 
     async def close(self) -> None:
         """Stop every turn that runs here, in good order."""
         for running in self.runners.all():
             running.stop(Stopped("shutdown", "shutdown"))
-        if self._tasks:
+        while self._tasks:  # a turn that ends leaves its memories to be weighed
             await asyncio.wait(self._tasks)
 
 

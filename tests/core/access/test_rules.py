@@ -5,8 +5,9 @@ import pytest
 
 from perdure.core.access.roles import Context, Role
 from perdure.core.access.rules import MAX_RULES, ROOTS, Condition, FieldRule, Policy, Rule, must_name_fields
-from perdure.core.access.views import SAID, of_state
+from perdure.core.access.views import SAID, of_event, of_state
 from perdure.core.errors import Invalid
+from perdure.core.session.memories import MemoryKept
 from tests.core.access.asking import actor, session
 
 HOUR = 3_600_000_000
@@ -147,5 +148,6 @@ def test_every_field_that_a_rule_may_name_is_one_that_can_be_hidden(root: str) -
     must_name_fields(Policy(fields=(FieldRule(path=root, read=()),)))
     origin = {"title": "x", "tags": ["x"], "metadata": {"x": 1}, "config": {"x": 1}}
     state = {"origin": origin, "vars": {"document": {"x": 1}}, "scratchpads": {"pads": {"": "x"}}, "turns": {"x": 1}}
-    assert of_state(state, (root,)) != state
+    kept = {"id": "m1", "content": "x"}
+    assert of_state(state, (root,)) != state or of_event(MemoryKept.kind, kept, (root,)) == {}
     assert set(SAID) <= {*ROOTS, "conversation"}

@@ -39,6 +39,8 @@ def drawn(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return st.one_of([drawn(member) for member in kind.types])
         case inspect.VarTupleType():
             return st.lists(drawn(kind.item_type), max_size=3).map(tuple)
+        case inspect.TupleType():
+            return st.tuples(*map(drawn, kind.item_types))
         case inspect.DictType():
             return st.dictionaries(names | keys, drawn(kind.value_type), max_size=3)
         case inspect.StructType():

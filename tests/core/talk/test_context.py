@@ -20,17 +20,16 @@ from perdure.core.talk.content import MEDIA_TOKENS
 from perdure.core.talk.context import (
     Context,
     Fixed,
-    Memory,
     Passing,
     Rendering,
     assembled,
     begun,
+    fitted,
     grown,
-    memories_text,
     tokens_of,
-    within,
 )
 from perdure.core.talk.parts import Foreign, Media, Result, Said, Text, Thought, Tool
+from perdure.core.talk.remembered import Memory, memories_text
 from perdure.core.talk.window import has_words, without_results
 from perdure.core.talk.wire import rest
 from tests.core.talk.talks import TALKS, WILD, WORDS, assert_acceptable, flat, log
@@ -334,14 +333,23 @@ def test_a_scratchpad_cannot_end_its_own_fence() -> None:
     assert last.text.count("</working_memory>") == 1
 
 
-@given(st.lists(WORDS, max_size=6), st.integers(0, 400))
-def test_memories_fill_their_budget_and_no_more(texts: list[str], budget: int) -> None:
-    memories = [Memory(type="fact", content=text) for text in texts]
-    chosen = within(memories, budget, len)
-    assert chosen == tuple(memories[: len(chosen)])
-    assert not chosen or len(memories_text(chosen)) <= budget
-    if len(chosen) < len(memories):
-        assert len(memories_text(memories[: len(chosen) + 1])) > budget
+@given(TALKS, PASSINGS)
+def test_another_beginning_is_as_if_it_had_begun_so(talk: list[list[Payload]], passing: Passing) -> None:
+    events = log([*joined(talk), TurnStarted(content="go")])
+    other = Fixed(prefix="Be bad.", memories=FIXED.memories, cites=True)
+    for fixed in (other, FIXED, Fixed(tools=FIXED.tools)):
+        assert fitted(begun(FIXED, events, len), fixed, len) == begun(fixed, events, len)
+    context = assembled(begun(other, events, len), passing, len)
+    found = [block.block["content"][0]["text"] for block in context.messages[0].blocks if isinstance(block, Foreign)]
+    assert "gold is heavy" in found
+    assert "agent_memory" not in "".join(block.text for block in context.system if isinstance(block, Text))
+
+
+def test_why_memories_are_missing_is_told_and_costs_nothing() -> None:
+    context = context_of([TurnStarted(content="go")], Passing(notes=("vault/ana: nothing is kept there",)))
+    noted = [portion for portion in context.portions if portion.name == "memories left out"]
+    assert [(portion.why, portion.tokens) for portion in noted] == [("vault/ana: nothing is kept there", 0)]
+    assert context.messages == context_of([TurnStarted(content="go")]).messages
 
 
 def test_an_image_costs_what_an_image_is_taken_to_cost() -> None:

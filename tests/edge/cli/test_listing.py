@@ -225,3 +225,13 @@ def test_hostile_text_is_shown_inert_and_spelled_in_ascii_json(run: Run, seeded:
             assert not set(result.output) & set("\x1b\x07\x9b\u202e"), words
         assert result.stdout.isascii()
     assert "[bold]trip[/bold]" in run("sessions", "show", session.id).stdout
+
+
+def test_logs_of_memories_are_listed_only_when_they_are_asked_for(asked: Asked, seeded: Seeded) -> None:
+    before = ids(asked("sessions", "list"))
+    asked("memory", "add", "Lives in Lisbon", "--agent", "ana")
+    assert ids(asked("sessions", "list")) == before
+    whole = asked("sessions", "list", "--memories")["sessions"]
+    assert [row["session"] for row in whole[1:]] == before
+    assert (whole[0]["title"], whole[0]["tags"]) == ("vault/ana", ["memory"])
+    assert asked("sessions", "show", whole[0]["session"][:18])["session"]["title"] == "vault/ana"

@@ -14,9 +14,13 @@ import pytest
 from perdure.core.access.decide import decide
 from perdure.core.access.roles import Actor, Context, Resource, Role
 from perdure.core.access.rules import OPEN, FieldRule, Policy
+from perdure.core.memory.owning import vault_of
+from perdure.core.memory.parts import Space
+from perdure.core.memory.requests import Keeping
 from perdure.core.session.ids import SessionId
 from perdure.core.session.origin import Isolation
 from perdure.edge.http.building import endpoints
+from perdure.edge.http.remembering import Remembering
 from perdure.edge.http.routes import Endpoint
 from perdure.edge.http.wire import EXACT
 from perdure.edge.library import AsyncPerdure
@@ -27,6 +31,7 @@ RELATIONS = ("own", "named", "foreign", "other tenant", "missing")
 REFUSED = (401, 403, 404)
 NOWHERE = "0192f0c4-7d1e-7abc-8def-0123456789ab"
 FREE: dict[str, Any] = {"rate": 1e6, "burst": 10**9, "session_rate": 1e6, "session_burst": 10**9, "anomaly": "off"}
+FREE["memory"] = Remembering(embedder="none")
 
 
 class Place:
@@ -81,8 +86,8 @@ class Place:
             resource = Resource(tenant=OURS, session=id, owner="zoe", exists=False)
         return {"session_id": id, "checkpoint_id": point.id, "conflict_id": report.conflict_id}, resource
 
-    async def thing(self) -> dict[str, str]:
-        """Ids of the tenant's own, fresh ones: of what belongs to no session."""
+    async def thing(self, actor: Actor) -> dict[str, str]:
+        """Ids of the tenant's own, fresh ones: of what belongs to no session. What is remembered is the actor's."""
         directory = self.there.store.directory
         self._made += 1
         somebody = await directory.add_principal(OURS, f"p{self._made}", by=None, roles=(Role.VIEWER,))
@@ -90,7 +95,19 @@ class Place:
         hook = await directory.add_webhook(OURS, f"https://example.com/{self._made}", ("*",), by=None)
         blob = await self.zoe.post("/v1/blobs", raw=b"words")
         ids = {"principal_id": somebody.id, "name": somebody.name, "key_id": key.key.id, "webhook_id": hook.hook.id}
-        return ids | {"sha256": blob.json["sha256"]}
+        memories = self.there.store.services(OURS).memories
+        asked = [Keeping(content=f"memory {self._made}")]
+        kept = await memories.keep(vault_of(actor.name), asked, owner=actor.name)
+        return ids | {"sha256": blob.json["sha256"], "memory_id": kept[0].id} | await self.remembered(actor, kept[0].id)
+
+    async def remembered(self, actor: Actor, memory: str) -> dict[str, str]:
+        """Ids of what was made of an actor's memories, and of a session to learn from."""
+        services, clade = self.there.store.services(OURS), Space("clade", "desk")
+        run = await services.consolidating.run(vault_of(actor.name))
+        await services.memories.shelves.begin(clade, owner=actor.name)
+        proposal = await services.promoting.propose(vault_of(actor.name), memory, to=clade)
+        session = await AsyncPerdure(services).create(owner=actor.name)
+        return {"run_id": run.id, "proposal_id": proposal.id, "own_session": session.id}
 
     async def ask(self, client: Client, endpoint: Endpoint, ids: dict[str, str], **more: Any) -> Reply:
         """One request, well formed as far as its row tells."""
@@ -109,6 +126,12 @@ def _body(endpoint: Endpoint, ids: dict[str, str]) -> Any:
         return {"source": ids["session_id"]}
     if endpoint.name == "resume":
         return {"checkpoint_id": ids["checkpoint_id"]}
+    if endpoint.name == "review_proposal":
+        return {"accept": True, "clade": "desk"}
+    if endpoint.name == "promote_memory":
+        return {"memory_id": ids["memory_id"]}
+    if endpoint.name == "extract_memories":
+        return {"session_id": ids["own_session"]}
     return {} if endpoint.name in ("branch", "find_sessions") else endpoint.example
 
 
@@ -191,7 +214,7 @@ async def test_every_endpoint_about_a_tenant_answers_as_was_decided(role: Role) 
             assert endpoint.action is not None
             resource = Resource(tenant=OURS, session="", owner=actor.name)
             decision = decide(actor, endpoint.action, resource, CONTEXT, OPEN)
-            reply = await place.ask(client, endpoint, await place.thing())
+            reply = await place.ask(client, endpoint, await place.thing(actor))
             if not agrees(reply.status, decision.allowed, decision.concealed):
                 wrong.append(f"{endpoint.method} {endpoint.path}: {decision} but {reply}")
             if not decision.allowed:
@@ -218,7 +241,8 @@ async def test_a_credential_that_counts_for_nothing_opens_no_endpoint() -> None:
     async with world(**FREE, stranger_rate=1e6, stranger_burst=10**9) as there:
         place = Place(there)
         await place.arrive()
-        ids = (await place.session("own", place.actors[Role.OWNER]))[0] | await place.thing()
+        actor = place.actors[Role.OWNER]
+        ids = (await place.session("own", actor))[0] | await place.thing(actor)
         key = str(place.clients[Role.OWNER].credential)
         for endpoint in GUARDED:
             for shown in (None, "", "pdk_", key[:-1] + ("a" if key[-1] != "a" else "b"), key[:-1], "null", "e30.e30."):

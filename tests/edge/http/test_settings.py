@@ -279,6 +279,7 @@ def test_the_page_lists_every_setting_as_it_is() -> None:
     assert configuring.upstreams_table() in page
     assert configuring.turns_table() in page
     assert configuring.tools_table() in page
+    assert configuring.memory_table() in page
 
 
 def test_the_example_on_the_page_configures_a_server(folder: Path) -> None:

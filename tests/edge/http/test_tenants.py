@@ -23,6 +23,7 @@ import pytest
 from perdure.core.access.roles import Role
 from perdure.core.access.rules import OPEN, Condition, Policy, Rule
 from perdure.edge.http.building import endpoints
+from perdure.edge.http.remembering import Remembering
 from perdure.edge.http.routes import MUTATING, Endpoint
 from perdure.edge.http.wire import EXACT
 from tests.edge.http.world import Client, Reply, World, world
@@ -37,11 +38,13 @@ OURS, THEIRS = "acme", f"{MARK}-tenant"
 SAME = b"words that both tenants keep"
 VARYING = {"date", "etag", "x-new-session-token"}
 FREE: dict[str, Any] = {"rate": 1e6, "burst": 10**9, "session_rate": 1e6, "session_burst": 10**9, "anomaly": "off"} | {
+    "memory": Remembering(embedder="none"),
     "stranger_rate": 1e6,
     "stranger_burst": 10**9,
 }
 WAYS_IN = ("owner", "agent", "viewer", "auditor", "admin", "breaking", "everything", "bare", "token", "nobody")
-SLOTS = tuple("session checkpoint conflict blob key principal person webhook cursor family jti".split())
+SLOTS = tuple("session checkpoint conflict blob key principal person webhook cursor family jti memory".split())
+SLOTS += ("clade", "run", "proposal")
 
 
 def mark(rng: random.Random, what: str) -> str:
@@ -77,6 +80,7 @@ class Planted:
         await directory.set_policy(THEIRS, Policy(rules=(rule,)), by=None)
         for _ in range(3):
             await self.session()
+            await self.memories()
         asked_for = {name: list(found) for name, found in self.ids.items()}
         await self.session()  # nobody ever asks for what is in this one
         self.secrets += [id for name, found in self.ids.items() for id in found if id not in asked_for[name]]
@@ -122,6 +126,22 @@ class Planted:
         self._ids(family=token["family"], jti=token["access_token"], blob=hashlib.sha256(content).hexdigest())
         self.ids["session"].append(branch)
         return id
+
+    async def memories(self) -> None:
+        """Spaces full of marks."""
+        rng, beth = self.rng, self.clients["beth"]
+        clade = mark(rng, "clade")
+        await self.ok(beth.post("/v1/memory/clades", {"name": clade, "users": [mark(rng, "user")]}))
+        lethe, own = {"namespace": "lethe"}, dict[str, str]()
+        for who, place in (("beth", own), ("beth", {"clade": clade}), ("bert", lethe), ("beth", {"agent": "ours"})):
+            words = {"content": f"ours {mark(rng, 'memory')}", "metadata": {"city": mark(rng, "metadata")}}
+            kept = await self.ok(self.clients[who].post("/v1/memory", words | place))
+            run = await self.ok(self.clients[who].post("/v1/memory/consolidate", place))
+            self._ids(memory=kept["id"], run=run["id"])
+            if place != lethe:
+                proposed = self.clients[who].post("/v1/memory/promote", place | {"memory_id": kept["id"]})
+                self._ids(proposal=(await self.ok(proposed))["id"])
+        self._ids(clade=clade)
 
     async def said(self, id: str) -> None:
         """One more exchange."""
@@ -199,6 +219,9 @@ BY_PARAMETER = {
     "webhook_id": "webhook",
     "turn": "session",
     "call": "session",
+    "memory_id": "memory",
+    "run_id": "run",
+    "proposal_id": "proposal",
 }
 BY_FIELD = {
     "source": "session",
@@ -217,6 +240,11 @@ BY_FIELD = {
     "refresh_token": "jti",
     "code": "jti",
     "digest": "blob",
+    "clade": "clade",
+    "clades": "clade",
+    "supersedes": "memory",
+    "session_id": "session",
+    "memory_id": "memory",
 }
 
 
@@ -390,10 +418,9 @@ class Watch:
         self.statuses: Counter[int] = Counter()
 
     def leaks(self, reply: Reply, sent: str) -> list[str]:
-        """What an answer holds that is the other tenant's; a token that was sent may be spoken of."""
+        """What an answer holds that is the other tenant's; a token or a name that was sent may be spoken of."""
         told = json.dumps(reply.headers) + reply.body.decode("utf-8", "backslashreplace")
-        at = told.find(MARK)
-        found = [told[max(0, at - 40) : at + 60]] if at >= 0 else []
+        found = [word for word in re.findall(rf"{MARK}[\w-]*", told) if word not in sent]
         found += [secret for secret in self.planted.secrets if secret in told and secret not in sent]
         return found
 

@@ -56,6 +56,7 @@ class Thing(Enum):
     LIFECYCLE = "lifecycle"
     BUDGET = "budget"
     BLOBS = "blobs"
+    MEMORY = "memory"
     METRICS = "metrics"
     TRACES = "traces"
     AUDIT = "audit"
@@ -87,6 +88,7 @@ TABLE: Final[Mapping[Role, Grants]] = {
         T.LIFECYCLE: _SEE | {V.WRITE, V.MOVE},
         T.BUDGET: _SEE | {V.WRITE},
         T.BLOBS: _RULE,
+        T.MEMORY: _RULE | {V.MOVE, V.SHARE, V.EXPORT},
         T.METRICS: _SEE,
         T.TRACES: _SEE,
         T.TOKENS: _SEE | {V.ISSUE, V.DELETE},
@@ -102,11 +104,13 @@ TABLE: Final[Mapping[Role, Grants]] = {
         T.LIFECYCLE: _SEE,
         T.BUDGET: _SEE,
         T.BLOBS: _KEEP,
+        T.MEMORY: _KEEP,
         T.METRICS: _SEE,
     },
     R.VIEWER: {
         T.SESSION: _SEE,
         T.TURNS: _SEE,
+        T.MEMORY: _SEE,
         T.METRICS: _SEE,
     },
     R.AUDITOR: {
@@ -116,6 +120,7 @@ TABLE: Final[Mapping[Role, Grants]] = {
     R.ADMIN: {
         T.SESSION: _SEE,  # without CONTENT: enough to know what to end or to move
         T.LIFECYCLE: _SEE | {V.WRITE, V.MOVE},
+        T.MEMORY: frozenset({V.LIST, V.MOVE, V.ISSUE}),  # counts, quarantine and plans, no word of what is remembered
         T.METRICS: _SEE,
         T.PRINCIPALS: _RULE,
         T.KEYS: _RULE | {V.ISSUE},
@@ -137,6 +142,7 @@ GLASS: Final[Grants] = {
     T.CHECKPOINTS: _KEEP,
     T.BUDGET: _SEE | {V.WRITE},
     T.BLOBS: _KEEP,
+    T.MEMORY: _SEE,
     T.TRACES: _SEE,
 }
 """What an admin reaches besides by breaking the glass, which needs a reason and is told in the decision."""

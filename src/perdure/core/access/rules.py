@@ -22,8 +22,8 @@ from perdure.core.errors import Invalid
 DAY: Final = 24 * 60
 _MINUTE: Final = 60_000_000
 MAX_RULES: Final = 1_000
-ROOTS: Final = (*CONTENT, "turns")
-"""What a path of fields begins with; `conversation` is another word for the last."""
+ROOTS: Final = (*CONTENT, "turns", "memory")
+"""What a path of fields begins with; `conversation` is another word for turns, `memory` is what agents keep."""
 _TAKEN: Final = frozenset({*ROOTS, "conversation", ANY})
 Window = tuple[int, int]
 Network = IPv4Network | IPv6Network

@@ -1,8 +1,8 @@
 """What an actor sees of a session's documents when some fields are hidden: states, events, patches, conflicts.
 
 Fields are named as users know them: `title`, `tags`, `metadata`, `config`, `vars`, `scratchpad` (below it the names of
-agents), and `turns` for everything that was said and done, which `conversation` means, too. Here is where each of them
-stands in the documents that a session is made of. All documents are plain data.
+agents), `turns` for everything that was said and done, which `conversation` means, too, and `memory` for what agents
+keep. Here is where each of them stands in the documents that a session is made of. All documents are plain data.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from perdure.core.access.fields import ANY, changes_without, ends, parsed, pruned, spelled, step, tree, without
-from perdure.core.session import agents, approval, children, lifecycle, quality, recording, steering, turns
+from perdure.core.session import agents, approval, children, lifecycle, memories, quality, recording, steering, turns
 from perdure.core.session.event import Payload
 from perdure.core.session.links import ConflictFound
 from perdure.core.session.origin import Configured, Created
@@ -57,6 +57,11 @@ _SAYING: Final[tuple[type[Payload], ...]] = (
     turns.TurnStarted,
 )
 _SAYS: Final = frozenset(payload.kind for payload in _SAYING)
+MEMORY: Final = "memory"
+"""The name of what agents keep."""
+_REMEMBERS: Final = frozenset(
+    payload.kind for payload in vars(memories).values() if isinstance(payload, type) and issubclass(payload, Payload)
+) - {Payload.kind}
 _STRUCTURE: Final = frozenset(
     {"call", "child", "first", "of", "role", "slice", "spent", "tokens_in", "tokens_out", "upto"}
 )
@@ -100,6 +105,8 @@ def of_event(kind: str, data: Any, hidden: tuple[str, ...], agent: str | None = 
     """An event's data without the hidden fields; `agent` is its envelope's, for whose scratchpad it is."""
     if not hidden or not isinstance(data, dict):
         return data
+    if kind in _REMEMBERS:
+        return {} if hides_memory(hidden) else data
     if kind in _SAYS:
         return {name: item for name, item in data.items() if name in _STRUCTURE} if hides_words(hidden) else data
     match kind:
@@ -153,6 +160,14 @@ def _side(side: Any, nodes: Any) -> Any:
 def hides_words(hidden: tuple[str, ...]) -> bool:
     """Whether what was said and done is hidden."""
     return any(names[0] in SAID or names == (ANY,) for names in map(parsed, hidden))
+
+
+@lru_cache(1024)
+def hides_memory(hidden: tuple[str, ...]) -> bool:
+    """Whether what agents keep is hidden: by itself, or with what was said, of which it is made. A path inside it hides
+    all of it.
+    """
+    return hides_words(hidden) or any(names[0] == MEMORY for names in map(parsed, hidden))
 
 
 def hides_pad(agent: str | None, hidden: tuple[str, ...]) -> bool:

@@ -43,6 +43,12 @@ class Append(Command, frozen=True, kw_only=True, omit_defaults=True):
     drafts: tuple[Draft, ...]
 
 
+class Remember(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """Write what was decided about memories. What there is to decide, `perdure.core.memory` decides."""
+
+    drafts: tuple[Draft, ...]
+
+
 class Retract(Command, frozen=True, kw_only=True, omit_defaults=True):
     """Take what these versions say out of the conversation; `calls` are those asked there."""
 

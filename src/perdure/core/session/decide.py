@@ -371,6 +371,7 @@ _RULES: Final[dict[type[do.Command], Any]] = {
     do.Create: _create,
     do.Append: _append,
     do.Record: _record,
+    do.Remember: lambda _, command, __: command.drafts,
     do.Retract: _retract,
     do.Configure: _configure,
     do.MoveTo: _move,

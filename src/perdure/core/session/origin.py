@@ -58,6 +58,31 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     preserve: str | None = None
 
 
+class Recall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a session's model is shown of memory: `top_k` from the vault of `agent` (the session's own agent or owner,
+    if nobody is named), up to `beyond` from clades and lethe, within a `budget` of tokens. `cite` says whether models
+    that can cite are asked to, `learn` whether that vault keeps what the session teaches when it completes.
+    """
+
+    enabled: bool = True
+    agent: str | None = None
+    clades: tuple[str, ...] = ()
+    lethe: bool = False
+    top_k: int = 10
+    beyond: int = 5
+    budget: int = 3_000
+    cite: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, most in (("top_k", 100), ("beyond", 100), ("budget", 1_000_000)):
+            if not 0 <= getattr(self, name) <= most:
+                raise ValueError(f"{name} is from 0 to {most}, not {getattr(self, name)}")
+        if self.cite not in ("auto", "never"):
+            raise ValueError(f"cite is auto or never, not {self.cite[:80]!r}")
+
+    learn: bool = False
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All off unless asked for; seconds, and 0 switches a deployment's default off. With `background`, results that
     come in by themselves (of tools, retrievals, children) count as interactions too.
@@ -89,6 +114,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     scrub: str | None = None
     criticality: str | None = None
     extra: dict[str, Any] = {}
+    memory: Recall | None = None
 
 
 class Isolation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -26,6 +26,7 @@ from perdure.core.talk.parts import (
     Delta,
     Ended,
     Failed,
+    Foreign,
     Piece,
     Thought,
     Usage,
@@ -205,13 +206,34 @@ class Reading:
 
 
 class Writing:
-    """An answer written as a stream of Anthropic's, frame by frame."""
+    """An answer written as a stream of Anthropic's, frame by frame. A block's last frame waits for the next piece: that
+    may be its rest, and what it cites is said before the block ends.
+    """
 
     def __init__(self) -> None:
         self._indexes: dict[int, int] = {}
+        self._ending: list[bytes] = []
+        self._last = -1
 
     def written(self, piece: Piece) -> list[bytes]:
         """The frames that say a piece; none for a block that Anthropic does not know."""
+        ending, self._ending = self._ending, []
+        if isinstance(piece, BlockEnded):
+            if piece.index not in self._indexes:
+                return ending
+            self._last = piece.index
+            stop = {"type": "content_block_stop", "index": self._indexes[piece.index]}
+            self._ending = [frame(stop, "content_block_stop")]
+            return ending
+        kept = rest_in(piece.block) if isinstance(piece, BlockBegan) else None
+        if ending and kept is not None:
+            cited = kept.get("citations") if _is_mine(piece) else None
+            listed = cited if isinstance(cited, list) else []
+            deltas = [{"type": "citations_delta", "citation": citation} for citation in listed]
+            return [*self._more(self._last, deltas), *ending]
+        return [*ending, *self._written(piece)]
+
+    def _written(self, piece: Piece) -> list[bytes]:
         match piece:
             case Began():
                 empty = Answer(id=piece.id, model=piece.model, blocks=(), usage=piece.usage)
@@ -222,11 +244,7 @@ class Writing:
             case Delta():
                 return self._more(piece.index, _deltas(piece))
             case BlockEnded():
-                if piece.index not in self._indexes:
-                    return []
-                return [
-                    frame({"type": "content_block_stop", "index": self._indexes[piece.index]}, "content_block_stop")
-                ]
+                return []
             case Ended():
                 delta = {"stop_reason": REASONS[piece.stop], "stop_sequence": piece.sequence or None}
                 body = {"type": "message_delta", "delta": delta, "usage": usage_to(piece.usage)}
@@ -260,6 +278,10 @@ class Writing:
             return []
         body = {"type": "content_block_delta", "index": self._indexes[index]}
         return [frame({**body, "delta": delta}, "content_block_delta") for delta in deltas]
+
+
+def _is_mine(piece: Piece) -> bool:
+    return isinstance(piece, BlockBegan) and isinstance(piece.block, Foreign) and piece.block.provider == PROVIDER
 
 
 def _deltas(piece: Delta) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ A `Rendering` is all that need not be done again for the next turn. It is a valu
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -22,35 +22,34 @@ from perdure.core.talk.content import MEDIA_TOKENS, json_text, media_in, words_o
 from perdure.core.talk.history import OPENING, History, closed, fenced, history_of, with_summary
 from perdure.core.talk.history import grown as grown_history
 from perdure.core.talk.parts import Block, Foreign, Said, Text, Thought, Tool
+from perdure.core.talk.remembered import Memory, memories_text, results_of
+from perdure.core.talk.rests import results_end
 from perdure.core.talk.window import WHOLE, Cut, cut_of, has_words, kept, without_results
 from perdure.core.talk.wire import rest_in
 
 Count: TypeAlias = Callable[[str], int]
 """How many tokens a text has."""
-
-
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Something remembered, as it is shown: `age` in words such as `2d`."""
-
-    type: str
-    content: str
-    importance: float = 0.0
-    age: str = ""
+_CHOSEN: Final = "chosen for the session; the same until the next compaction"
+_FOUND: Final = "found for this message"
 
 
 class Fixed(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands before the history. The memories were chosen once and stay until the next compaction."""
+    """What stands before the history. The memories were chosen once and stay until the next compaction; with `cites`
+    they are search results at the beginning of the first message, where models can cite them.
+    """
 
     prefix: str = ""
     template: str = ""
     memories: tuple[Memory, ...] = ()
     tools: tuple[Tool, ...] = ()
+    cites: bool = False
 
 
 class Passing(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for this turn alone."""
+    """What holds for this turn alone. `notes` say why memories are missing that might be there."""
 
     memories: tuple[Memory, ...] = ()
+    notes: tuple[str, ...] = ()
     follow_ups: tuple[str, ...] = ()
     scratchpad: str = ""
 
@@ -89,7 +88,7 @@ class Rendering(msgspec.Struct, frozen=True, kw_only=True):
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What to ask with, and what it is made of. `over` are the tokens beyond the window, if the least that must stay
-    does not fit.
+    does not fit; `cites` says that memories are shown so that they can be cited.
     """
 
     system: tuple[Text | Foreign, ...]
@@ -99,16 +98,25 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     left_out: tuple[LeftOut, ...] = ()
     over: int = 0
+    cites: bool = False
 
 
 def begun(fixed: Fixed, events: Iterable[Event], count: Count) -> Rendering:
     """A session from its events: at first, and again after a compaction with memories chosen anew."""
     history = history_of(events)
     head, system = _head(fixed, history, count)
-    tools = fixed.tools if system or not fixed.tools else (*fixed.tools[:-1], _marked_tool(fixed.tools[-1]))
+    tools = _tools(fixed, system)
     messages = closed(history).messages
     sums = tuple(accumulate((tokens_of(message, count) for message in messages), initial=0))
     return Rendering(fixed=fixed, history=history, system=system, tools=tools, head=head, messages=messages, sums=sums)
+
+
+def fitted(before: Rendering, fixed: Fixed, count: Count) -> Rendering:
+    """The same history behind another beginning."""
+    if before.fixed == fixed:
+        return before
+    head, system = _head(fixed, before.history, count)
+    return msgspec.structs.replace(before, fixed=fixed, system=system, tools=_tools(fixed, system), head=head)
 
 
 def grown(before: Rendering, events: Sequence[Event], count: Count) -> Rendering | None:
@@ -126,7 +134,7 @@ def grown(before: Rendering, events: Sequence[Event], count: Count) -> Rendering
 
 def assembled(rendering: Rendering, passing: Passing, count: Count, window: int | None = None) -> Context:
     """The context for the next request. With a `window`, the oldest messages go until it fits; see `window`."""
-    tail, blocks = _tail(passing, count)
+    tail, blocks = _tail(passing, count, cites=rendering.fixed.cites)
     apart = sum(portion.tokens for portion in (*rendering.head, *tail))
     messages, sums = rendering.messages, rendering.sums
     cut = WHOLE if window is None else cut_of(messages, sums, window - apart, window)
@@ -135,14 +143,16 @@ def assembled(rendering: Rendering, passing: Passing, count: Count, window: int 
     tokens = apart + sum(portion.tokens for portion in middle)
     if rendering.history.summary:
         shown = with_summary(rendering.history.summary, shown)
+    shown = _with_results(rendering.fixed, _with_breakpoints(shown))
     return Context(
         system=rendering.system,
-        messages=_joined(_with_breakpoints(shown), blocks),
+        messages=_joined(shown, blocks),
         tools=rendering.tools,
         portions=(*rendering.head, *middle, *tail),
         tokens=tokens,
         left_out=_left_out(rendering, cut, count),
         over=0 if window is None else max(0, tokens - window),
+        cites=rendering.fixed.cites,
     )
 
 
@@ -158,12 +168,15 @@ def _head(fixed: Fixed, history: History, count: Count) -> tuple[tuple[Portion, 
     texts = [
         ("global prefix", fixed.prefix, "the same for every session"),
         ("template", fixed.template, "what the session is configured to say"),
-        ("memories", memories_text(fixed.memories), "chosen for the session; the same until the next compaction"),
+        ("memories", "" if fixed.cites else memories_text(fixed.memories), _CHOSEN),
     ]
     there = [(name, text, why) for name, text, why in texts if text]
     portions = [
         Portion(name=name, role="system", tokens=count(text), why=why, cached=True) for name, text, why in there
     ]
+    if fixed.cites and fixed.memories:
+        tokens = count(_results_text(fixed.memories))
+        portions.append(Portion(name="memories", role="user", tokens=tokens, why=_CHOSEN, cached=True))
     if fixed.tools:
         told = "".join(json_text(msgspec.to_builtins(tool)) for tool in fixed.tools)
         why = "tools that the model may ask for"
@@ -176,34 +189,24 @@ def _head(fixed: Fixed, history: History, count: Count) -> tuple[tuple[Portion, 
     return tuple(portions), tuple(system)
 
 
-def _marked_tool(tool: Tool) -> Tool:
-    return msgspec.structs.replace(tool, cached=True)
+def _tools(fixed: Fixed, system: tuple[Text | Foreign, ...]) -> tuple[Tool, ...]:
+    """The tools; the last one is marked where nothing of the system's can be."""
+    if system or not fixed.tools:
+        return fixed.tools
+    return (*fixed.tools[:-1], msgspec.structs.replace(fixed.tools[-1], cached=True))
 
 
-def memories_text(memories: Iterable[Memory]) -> str:
-    """Memories as quoted data, or nothing: what they say cannot end the quote."""
-    told = [
-        f'  <memory type="{_quoted(item.type)}" importance="{item.importance:.2f}" age="{_quoted(item.age)}">\n'
-        f"    {_quoted(item.content)}\n  </memory>\n"
-        for item in memories
-    ]
-    return f"<agent_memory>\n{''.join(told)}</agent_memory>" if told else ""
+def _with_results(fixed: Fixed, messages: tuple[Said, ...]) -> tuple[Said, ...]:
+    """The messages with memories that can be cited before all else; after tool results, for those must come first."""
+    if not fixed.cites or not fixed.memories or not messages:
+        return messages
+    blocks, at = messages[0].blocks, results_end(messages[0].blocks)
+    first = msgspec.structs.replace(messages[0], blocks=(*blocks[:at], *results_of(fixed.memories), *blocks[at:]))
+    return (first, *messages[1:])
 
 
-def within(memories: Iterable[Memory], budget: int, count: Count) -> tuple[Memory, ...]:
-    """The first memories, as many as fit the budget of tokens with the tags around them."""
-    left = budget - count("<agent_memory>\n</agent_memory>")
-    found: list[Memory] = []
-    for item in memories:
-        left -= count(memories_text([item])) - count("<agent_memory>\n</agent_memory>")
-        if left < 0:
-            break
-        found.append(item)
-    return tuple(found)
-
-
-def _quoted(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+def _results_text(memories: Iterable[Memory]) -> str:
+    return "".join(words_of(block) for block in results_of(memories))
 
 
 # ── the history and the user's message ──
@@ -279,17 +282,22 @@ def _marked(message: Said) -> Said:
 # ── after it ──
 
 
-def _tail(passing: Passing, count: Count) -> tuple[tuple[Portion, ...], tuple[Block, ...]]:
+def _tail(passing: Passing, count: Count, *, cites: bool) -> tuple[tuple[Portion, ...], tuple[Block, ...]]:
     follow_ups = "\n".join(fenced("follow_up", text) for text in passing.follow_ups if text)
     pad = fenced("working_memory", passing.scratchpad) if passing.scratchpad else ""
     texts = [
-        ("turn memories", memories_text(passing.memories), "found for this message"),
+        ("turn memories", "" if cites else memories_text(passing.memories), _FOUND),
         ("follow-ups", follow_ups, "people asked to consider them next"),
         ("scratchpad", pad, "the working memory, last where it is read best"),
     ]
     there = [(name, text, why) for name, text, why in texts if text]
-    portions = tuple(Portion(name=name, role="user", tokens=count(text), why=why) for name, text, why in there)
-    return portions, tuple(Text(text=text) for _, text, _ in there)
+    portions = [Portion(name=name, role="user", tokens=count(text), why=why) for name, text, why in there]
+    results = results_of(passing.memories) if cites else ()
+    if results:
+        tokens = count(_results_text(passing.memories))
+        portions.insert(0, Portion(name="turn memories", role="user", tokens=tokens, why=_FOUND))
+    noted = [Portion(name="memories left out", role="user", tokens=0, why=note) for note in passing.notes]
+    return (*noted, *portions), (*results, *(Text(text=text) for _, text, _ in there))
 
 
 def user_last(messages: tuple[Said, ...]) -> tuple[Said, ...]:

@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "follow-up": ("talk:follow_up", "Have something considered in a session's next turn."),
     "interrupt": ("talk:interrupt", "Stop a session's turn; what it has said stays."),
     "approvals": ("talk:approvals", "Show the calls of tools that wait for a person, and answer for them."),
+    "memory": ("memory:memory", "Keep and find what agents remember across sessions."),
     "import": ("importing:import_from", "Bring conversations over from a framework's own store."),
     "sweep": ("sweep:sweep", "See to the sessions whose time has come."),
     "archive": ("archive:archive", "Put ended sessions away, and take them back."),

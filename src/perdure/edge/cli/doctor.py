@@ -155,7 +155,7 @@ def _store(path: str) -> Iterator[Finding]:
     try:
         with perdure.open(path, read_only=True, **keys_given()) as db:
             facts, waiting, heads = db.inspect(), db.count(open_turn=True), db.check_heads()
-            sessions = db.count()
+            sessions = db.count(memories=True)
     except PerdureError as error:
         yield Finding("fail", "store", as_options(error.message), "nothing was changed")
         return

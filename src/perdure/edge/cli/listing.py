@@ -32,6 +32,7 @@ ROOM_FOR_TAGS = 110
 @click.option("--since", type=when, metavar="TIME", help="Only created since: ISO 8601, or 2h, 7d.")
 @click.option("--until", type=when, metavar="TIME", help="Only created before.")
 @click.option("--order", type=click.Choice(("created", "active")), default="created", help="Newest first by this.")
+@click.option("--memories", is_flag=True, help="The logs in which memories are kept, too.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Sessions in a page.")
 @click.option("--cursor", help="Go on where an earlier page ended.")
 @click.option("--all", "everything", is_flag=True, help="All pages.")
@@ -64,6 +65,7 @@ def _query(db: "Perdure", words: dict[str, Any]) -> dict[str, Any]:
         "created_after": words["since"],
         "created_before": words["until"],
         "order": words["order"],
+        "memories": words["memories"],
         "limit": words["limit"],
     }
 

@@ -51,7 +51,7 @@ def import_file(file: str, store: str, as_json: bool) -> None:
     from perdure.edge.cli import output
 
     with bringing(store) as db, output.progress("importing") as progress:
-        report = db.import_report(_stdin_lines() if file == STDIN else file, progress=progress)
+        report = db.import_report(stdin_lines() if file == STDIN else file, progress=progress)
         row = documents.row(db.session(report.session).info())
     if as_json:
         documents.emit({"session": row, "existed": report.existed})
@@ -61,7 +61,7 @@ def import_file(file: str, store: str, as_json: bool) -> None:
         click.echo(f"imported {row['session']} at version {row['version']}")
 
 
-def _stdin_lines() -> Iterator[bytes]:
+def stdin_lines() -> Iterator[bytes]:
     """The lines of stdin; one that is longer than any line of an export comes in pieces, and is refused as such."""
     from perdure.core.session.jsonl import MAX_LINE
 

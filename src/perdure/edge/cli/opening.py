@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from perdure.core.errors import Invalid, NotAStore, NotFound, PerdureError
+from perdure.core.memory.owning import is_log
 from perdure.core.session.origin import CHILD
 from perdure.edge.cli.text import as_options
 
@@ -23,6 +24,8 @@ _FEW: Final = 20
 _MEMORY: Final = ("by", "langgraph-store")
 _STATE: Final = "adk_shared_by"
 """The metadata of sessions in which nobody talks: the memory that LangGraph keeps, the state that ADK shares."""
+_SPACE: Final = "memory"
+"""The tag of logs in which memories are kept."""
 _SHOWN: Final = 10
 _WHOLE: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _BEGINNING: Final = re.compile(r"[0-9a-f-]+")
@@ -75,7 +78,7 @@ def bringing(path: str, **options: Any) -> "Iterator[Perdure]":
             except BaseException:
                 empty = False
                 with suppress(PerdureError):
-                    empty = db.count() == 0
+                    empty = db.count(memories=True) == 0
                 raise
     except BaseException:
         if empty:
@@ -145,18 +148,19 @@ def session_of(db: "Perdure", name: str) -> "Session":
 
 def _latest(db: "Perdure") -> str:
     """The conversation that was active last; where there is none, whatever was."""
-    page = db.find(limit=_FEW, order="active")
+    page = db.find(limit=_FEW, order="active", memories=True)
     if not page.items:
         raise NotFound("the store holds no sessions yet")
     newest = page.items[0].session
     while True:
         for row in page.items:
             apart = row.metadata.get(_MEMORY[0]) == _MEMORY[1] or _STATE in row.metadata
-            if not apart and row.branch_kind != CHILD:
+            space = _SPACE in row.tags and is_log(row.title, row.tenant, row.session)
+            if not apart and not space and row.branch_kind != CHILD:
                 return row.session
         if page.cursor is None:
             return newest
-        page = db.find(limit=_PAGE, order="active", cursor=page.cursor)
+        page = db.find(limit=_PAGE, order="active", cursor=page.cursor, memories=True)
 
 
 def _called(db: "Perdure", name: str) -> "Session | None":
@@ -175,7 +179,7 @@ def _beginning_with(db: "Perdure", beginning: str) -> list[str]:
     cursor: str | None = None
     plain = beginning.replace("-", "")
     while True:
-        page = db.find(limit=_PAGE, cursor=cursor)
+        page = db.find(limit=_PAGE, cursor=cursor, memories=True)
         found += [str(row.session) for row in page.items if row.session.replace("-", "").startswith(plain)]
         cursor = page.cursor
         if cursor is None:

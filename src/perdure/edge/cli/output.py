@@ -72,7 +72,7 @@ def mark(status: str) -> Text:
     return Text(f"{sign} {status}", style=style)
 
 
-IDS = ("session", "checkpoint")
+IDS = ("session", "checkpoint", "memory", "proposal", "run")
 ID_WIDTH = 36
 
 

@@ -239,7 +239,7 @@ def forget(principal: str, store: str, tenant: str, as_json: bool, yes: bool) ->
     agents = f", {counted(len(done.agents), 'agent')} that acted for them" if done.agents else ""
     click.echo(
         f"erased {done.principal}: {counted(done.sessions, 'session')}, {counted(done.blobs, 'blob')} "
-        f"({size(done.bytes)}){agents}"
+        f"({size(done.bytes)}), {counted(done.memories, 'memory')}{agents}"
     )
 
 

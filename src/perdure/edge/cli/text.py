@@ -116,9 +116,11 @@ def size(count: int) -> str:
 
 
 def counted(number: int, word: str) -> str:
-    """`1 turn`, `2 turns`, `2 branches`."""
+    """`1 turn`, `2 turns`, `2 branches`, `2 memories`."""
     if number == 1:
         return f"1 {word}"
+    if word.endswith("ory"):
+        return f"{number:,} {word[:-1]}ies"
     return f"{number:,} {word}{'es' if word.endswith(('s', 'h')) else 's'}"
 
 

@@ -21,18 +21,21 @@ if TYPE_CHECKING:
 @store_option
 @json_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def erase(session: str, store: str, as_json: bool, yes: bool) -> None:
+@click.option("--memories", is_flag=True, help="Forget what was learnt from it, too, in every space.")
+def erase(session: str, store: str, as_json: bool, yes: bool, memories: bool) -> None:
     """Remove a session for good: log, state and checkpoints. Its branches get their own copy of what they share."""
     with opened(store, read_only=False) as db:
         found = session_of(db, session)
         if not yes:
             _ask(found)
-        copies = found.erase()
+        copies = found.erase(forget=memories)
     if as_json:
-        documents.emit({"erased": str(found.id), "copies": copies})
+        forgotten = {"memories": copies.memories} if memories else {}
+        documents.emit({"erased": str(found.id), "copies": int(copies), **forgotten})
     else:
+        along = f" and {counted(copies.memories, 'memory')} that came from it" if memories else ""
         given = f"; {counted(copies, 'branch')} got a copy of its log first" if copies else ""
-        click.echo(f"erased {found.id}{given}")
+        click.echo(f"erased {found.id}{along}{given}")
 
 
 def _ask(session: "Session") -> None:

@@ -40,9 +40,9 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def target(path: str, query: Mapping[str, Any] | None = None) -> str:
-    """A path with what is asked for; what is None is left out."""
+    """A path with what is asked for; what is None is left out, and each of a list is named."""
     found = {name: value for name, value in (query or {}).items() if value is not None}
-    return f"{path}?{urlencode(found)}" if found else path
+    return f"{path}?{urlencode(found, doseq=True)}" if found else path
 
 
 def piece_of(text: str) -> str:

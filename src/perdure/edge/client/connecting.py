@@ -43,7 +43,7 @@ async def _connected(
     except BaseException:
         transport.close()
         raise
-    transport.names.tenant = me["tenant"]
+    transport.names.tenant, transport.names.own = me["tenant"], me.get("acting_for") or me["name"]
     return RemotePerdure(transport, now - chosen.now())
 
 

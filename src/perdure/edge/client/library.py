@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
@@ -41,6 +41,10 @@ from perdure.services.archiving import Archived
 from perdure.services.finding import Page
 from perdure.services.importing import ImportReport
 from perdure.services.verifying import Report, StoreReport
+
+if TYPE_CHECKING:
+    from perdure.edge.client.memory import RemoteMemorySpace
+    from perdure.edge.client.sourcing import RemoteMemorySource
 
 LINES = "application/x-ndjson"
 _HOOKS = "register it where the server runs, or receive webhooks"
@@ -146,6 +150,26 @@ class RemotePerdure(AsyncPerdure):
         """Images, files and other content too large for the log."""
         return RemoteBlobs(self._transport)
 
+    def memory(self, agent: str | None = None, *, clade: str | None = None, lethe: bool = False) -> "RemoteMemorySpace":
+        """What is remembered across sessions: in the vault of one of the caller's agents, in a clade that lets them in,
+        or in lethe, which is everybody's. Without a name, in the caller's own vault.
+        """
+        from perdure.edge.asked import space_of
+        from perdure.edge.client.memory import RemoteMemorySpace
+
+        space = space_of(agent, clade, lethe, self._transport.names.own)
+        place = {"namespace": "lethe"} if lethe else documents.given(agent=agent, clade=clade)
+        return RemoteMemorySpace(self._transport, space, place)
+
+    def memories_from(
+        self, *, session: Any = None, writer: str | None = None, uri: str | None = None
+    ) -> "RemoteMemorySource":
+        """Whatever comes from one source, in every space of the tenant; for admins."""
+        from perdure.edge.client.sourcing import RemoteMemorySource
+        from perdure.edge.sourcing import by_of
+
+        return RemoteMemorySource(self._transport, by_of(session, writer, uri))
+
     async def find(self, /, *, limit: int = 50, cursor: str | None = None, **conditions: Unpack[Conditions]) -> Page:
         """Sessions that match every condition, newest first, a page at a time."""
         body = _conditions(conditions) | documents.given(limit=limit, cursor=cursor)
@@ -177,9 +201,9 @@ class RemotePerdure(AsyncPerdure):
         """Check every byte of every session that the holder of the key sees, one by one at the server."""
         told = progress_of(progress)
         found: list[Report] = []
-        cursor, total = None, await self.count()
+        cursor, total = None, await self.count(memories=True)
         while True:
-            page = await self.find(limit=500, cursor=cursor)
+            page = await self.find(limit=500, cursor=cursor, memories=True)
             for row in page.items:
                 with suppress(NotFound):  # it was erased meanwhile
                     found.append(await self._handle(row.session).verify())
@@ -274,6 +298,7 @@ def _conditions(conditions: Conditions) -> dict[str, Any]:
         active_after=found.get("active_after"),
         active_before=found.get("active_before"),
         order="active" if found["by_activity"] else "created",
+        memories=conditions.get("memories"),
         metadata=found.get("metadata"),
     )
 

@@ -14,6 +14,8 @@ class Names:
 
     def __init__(self) -> None:
         self.tenant = ""
+        self.own = ""
+        """Who asks, or for whom they act."""
         self._known: dict[SessionId, str] = {}
 
     def id_of(self, name: str) -> SessionId:

@@ -29,6 +29,7 @@ from perdure.edge.client.transport import Transport
 from perdure.edge.client.turn import RemoteTurn
 from perdure.edge.client.watching import changes
 from perdure.edge.content import Content
+from perdure.edge.life import Erased
 from perdure.edge.session import AsyncSession
 from perdure.ports.store import Change, Row
 from perdure.services.merging import content_of
@@ -135,11 +136,14 @@ class RemoteSession(Speaking, Living, Logs, Branching):
         found: int = (await self._transport.send("POST", f"{self._path}/prune", body))["upto"]
         return found
 
-    async def erase(self, *, expected: int | None = None) -> int:
-        """Remove the session for good; how many branches were given their own copy of its log first."""
+    async def erase(self, *, expected: int | None = None, forget: bool = False) -> Erased:
+        """Remove the session for good; how many branches were given their own copy of its log first. With `forget`,
+        what was learnt from it is forgotten in every space.
+        """
         seen = given.maybe_number(expected, "expected")
-        found: int = (await self._transport.send("DELETE", self._path, expected=seen))["branches"]
-        return found
+        path = f"{self._path}?memories=true" if given.flag_of(forget, "forget") else self._path
+        found = await self._transport.send("DELETE", path, expected=seen)
+        return Erased(found["branches"], found["memories"])
 
     async def verify(self) -> Report:
         """Check every byte of the session against its chain, at the server."""

@@ -7,6 +7,7 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from perdure.core.errors import Invalid, PerdureError, Unreachable
+from perdure.core.memory.provenance import Support
 from perdure.core.session import codec
 from perdure.core.session.ids import SessionId
 from perdure.core.talk.children import Child
@@ -32,6 +33,7 @@ from perdure.edge.client.transport import Transport
 from perdure.edge.client.watching import GIVE_UP, MEDIA, SILENCE, words
 from perdure.edge.http.wire import EXACT
 from perdure.edge.talking import Asking, Spawned, request_of, spawn_of, words_of
+from perdure.services.grounding import Grounds
 
 LONGEST: Final = 30.0
 """Seconds that one request waits for children."""
@@ -134,6 +136,11 @@ class Speaking:
         """The calls that wait for a person."""
         found = await self._transport.get(f"{self._path}/approvals")
         return tuple(msgspec.convert(item, Waiting) for item in found["waiting"])
+
+    async def grounds(self, turn: int) -> Grounds:
+        """What the answer of a turn rests on. Where a memory comes from is told to those who may read it."""
+        number = given.number_of(turn, "turn")
+        return grounds_of(await self._transport.get(f"{self._path}/turns/{number}/memories"))
 
     async def context(self, content: Any = None, *, model: str | None = None, max_tokens: int | None = None) -> Context:
         """What the model would be asked with now, part by part, and why each is in."""
@@ -246,3 +253,16 @@ def context_of(document: dict[str, Any]) -> Context:
 def child_of(document: dict[str, Any]) -> Child:
     """A child, as the server tells of it."""
     return msgspec.convert({"session": document["session_id"], **document}, Child)
+
+
+def grounds_of(document: dict[str, Any]) -> Grounds:
+    """What an answer rests on, as the server tells of it."""
+    found = [
+        {
+            **ground,
+            "support": msgspec.convert({**ground, "memory": ground["memory_id"]}, Support),
+            "checkpoint": ground["checkpoint_id"],
+        }
+        for ground in document["grounds"]
+    ]
+    return msgspec.convert({**document, "session": document["session_id"], "grounds": found}, Grounds)

@@ -11,10 +11,11 @@ import msgspec
 
 from perdure.core.access.roles import Action, Thing, Verb
 from perdure.core.errors import AlreadyExists, Denied, Invalid
+from perdure.core.memory.parts import PREFIX
 from perdure.core.session.ids import SessionId, is_id
 from perdure.core.session.state import State
 from perdure.core.talk.turning import Caching, Diverging
-from perdure.edge.given import text_of
+from perdure.edge.given import must_be_a_name, text_of
 from perdure.edge.http.asking import Ask, missing, path_id
 from perdure.edge.http.reaching import entered, must_create, state_of
 
@@ -25,6 +26,8 @@ CLAUDE: Final = "x-claude-code-session-id"
 CLAUDE_NAME: Final = "claude-code:"
 LEDGER: Final = "ledger"
 LEDGER_NAME: Final = "gateway:"
+OWN_NAMES: Final = (LEDGER_NAME, PREFIX)
+"""What names begin with that only the server gives."""
 NOBODY: Final = ""
 PASSED: Final = ("anthropic-beta", "anthropic-version", "openai-beta", "openai-organization", "openai-project")
 """Headers of a client's that the provider is to see."""
@@ -78,7 +81,7 @@ async def reached(ask: Ask, spelled: str) -> State:
     if is_id(spelled):
         session = path_id(spelled)
     else:
-        if spelled.startswith(LEDGER_NAME):
+        if spelled.startswith(OWN_NAMES):
             raise missing()
         session = ask.db.named(text_of(spelled, "a session's name")).id
         if await state_of(ask, session) is None:
@@ -112,6 +115,14 @@ async def ledger(ask: Ask) -> SessionId:
     elif state.origin.owner != NOBODY:
         raise Denied("what keeps your costs here is not the server's own; have an admin erase it", session=session)
     return session
+
+
+def must_be_free(name: str | None) -> None:
+    """`Denied` for a name that only the server gives, `Invalid` for one that is an id."""
+    must_be_a_name(name)
+    if name is not None and name.startswith(OWN_NAMES):
+        told = f"names that begin with {' or '.join(OWN_NAMES)} are the server's own; choose another one"
+        raise Denied(told, reason="name")
 
 
 def passed(headers: dict[str, str]) -> dict[str, str]:

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from perdure.compose.memory import MemorySettings
 from perdure.compose.tenants import Tenants, tenants
 from perdure.edge.http.api import (
     access,
@@ -13,10 +16,16 @@ from perdure.edge.http.api import (
     documents,
     finding,
     gateway,
+    grounding,
     health,
     keeping,
     live,
     logs,
+    memory,
+    memory_learning,
+    memory_runs,
+    memory_sources,
+    memory_spaces,
     money,
     points,
     sessions,
@@ -50,11 +59,17 @@ MODULES = (
     logs,
     documents,
     turns,
+    grounding,
     approvals,
     caches,
     children,
     points,
     keeping,
+    memory,
+    memory_learning,
+    memory_sources,
+    memory_runs,
+    memory_spaces,
     money,
     gateway,
     live,
@@ -84,6 +99,7 @@ def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
         private=settings.webhook_private,
     )
     found.talk = talk
+    found.memory = MemorySettings(**msgspec.structs.asdict(settings.memory))
     if servers:
         offer(found.common.tooling, settings.tools, servers)
     return found

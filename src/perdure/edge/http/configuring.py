@@ -15,6 +15,7 @@ import msgspec
 
 from perdure.core.errors import Invalid
 from perdure.edge.http import toolservers
+from perdure.edge.http.remembering import Remembering
 from perdure.edge.http.settings import Issuer, Settings
 from perdure.edge.http.upstreams import Bounds, Provider, without_secrets
 from perdure.edge.http.wire import explained
@@ -29,7 +30,7 @@ MAX_FILE: Final = 1 << 20
 _SPELLED: Final = {"key": "key_file"}
 _OTHERS: Final = frozenset({"CONFIG", "KEY", "MASTER_KEY", "URL", "WEBHOOK_SECRET"})
 """Variables that are something else's: the client's, the vault's, the sweeper's."""
-_BY_FILE: Final = frozenset({"issuers", "timeouts", "upstreams", "aliases", "fallbacks", "turns", "tools"})
+_BY_FILE: Final = frozenset({"issuers", "timeouts", "upstreams", "aliases", "fallbacks", "turns", "tools", "memory"})
 """Settings with parts of their own."""
 _ALIKE: Final = 0.8
 _SECRET: Final = re.compile(r"(://[^@/:\s]*:)\S*@|((?:^|[?&;\s])(?:password|secret|token)=)[^&;\s]*", re.IGNORECASE)
@@ -298,6 +299,11 @@ def turns_table() -> str:
     return _listed("[turns]", Bounds)
 
 
+def memory_table() -> str:
+    """What is said about memory, as docs/CONFIG.md lists it."""
+    return _listed("[memory]", Remembering)
+
+
 def tools_table() -> str:
     """What is said about a tool server, as docs/CONFIG.md lists it."""
     return _listed("[tools.NAME]", toolservers.ToolServer)
@@ -310,7 +316,8 @@ def _listed(where: str, struct: type[msgspec.Struct]) -> str:
 
 
 def _code(value: Any) -> str:
-    return "" if value in (None, (), {}, "", Bounds()) or value is msgspec.NODEFAULT else f"`{_spelled(value)}`"
+    untold = value in (None, (), {}, "", Bounds(), Remembering()) or value is msgspec.NODEFAULT
+    return "" if untold else f"`{_spelled(value)}`"
 
 
 def _said(item: Setting) -> str:

@@ -26,8 +26,8 @@ from perdure.core.session.state import State
 from perdure.edge.http.asgi import Request
 from perdure.edge.http.asking import Ask, allowed, missing
 from perdure.edge.http.pacing import Pace
-from perdure.edge.http.reaching import resource_of, state_of
-from perdure.edge.http.routes import Endpoint
+from perdure.edge.http.reaching import must_not_hold_memories, resource_of, state_of
+from perdure.edge.http.routes import MUTATING, Endpoint
 from perdure.edge.http.settings import Issuer as Configured
 from perdure.edge.http.settings import Settings
 from perdure.services.outside import Issuer
@@ -197,6 +197,8 @@ class Entrance:
         allowed(decision, action, actor)
         if state is None:
             raise missing(Reason.MISSING)
+        if ask.endpoint.method in MUTATING:
+            must_not_hold_memories(state, ask.endpoint.name)
         ask.into = ask.id, state.origin.created_at
         return decision
 

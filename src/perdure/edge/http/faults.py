@@ -59,6 +59,8 @@ def faults(endpoint: Endpoint, table: Iterable[Endpoint]) -> Faults:
     found: dict[int, set[str]] = {}
     for kind in kinds:
         found.setdefault(int(status_of(kind)), set()).add(kind.code)
+    if errors.QuotaReached in kinds:  # of queries there are more tomorrow
+        found.setdefault(int(S.TOO_MANY_REQUESTS), set()).add(errors.QuotaReached.code)
     for code in _edge(endpoint, table):
         found.setdefault(int(EDGE[code]), set()).add(code)
     return {status: sorted(found[status]) for status in sorted(found)}

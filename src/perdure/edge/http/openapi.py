@@ -74,7 +74,7 @@ ALSO: Final[dict[str, tuple[Also, ...]]] = {
 """By operation id."""
 STREAMED: Final = frozenset({"read_events", "send_message", "watch_changes"})
 """Operations that answer as server-sent events to those who ask for them."""
-LOCATED: Final = frozenset({"create_session", "put_blob", "resume", "branch", "rewind", "edit"})
+LOCATED: Final = frozenset({"create_session", "keep_memory", "put_blob", "resume", "branch", "rewind", "edit"})
 """Operations that say in `Location` where what they made is."""
 _UNVERSIONED: Final = "checkpoint_id"
 """A field of answers whose `version` is not the session's present one."""

@@ -25,6 +25,7 @@ STATUS: Final[dict[type[PerdureError], S]] = {
     errors.Denied: S.FORBIDDEN,
     errors.RateLimited: S.TOO_MANY_REQUESTS,
     errors.BudgetExhausted: S.PAYMENT_REQUIRED,
+    errors.QuotaReached: S.FORBIDDEN,
     errors.ConflictError: S.CONFLICT,
     errors.WorldError: S.SERVICE_UNAVAILABLE,
     errors.Shredded: S.GONE,
@@ -60,10 +61,16 @@ def status_of(kind: type[PerdureError]) -> S:
     return next(STATUS[cls] for cls in kind.__mro__ if cls in STATUS)
 
 
+def status_now(error: PerdureError) -> S:
+    """The status of an error as it happened: a quota that is there again later is one to wait for."""
+    waits = isinstance(error, errors.QuotaReached) and "retry_after" in error.fields
+    return S.TOO_MANY_REQUESTS if waits else status_of(type(error))
+
+
 def told(error: PerdureError, voice: Voice) -> Answer:
     """An error of the tree as an answer. What the world did is told without the places on this machine."""
     kind = type(error)
-    status = status_of(kind)
+    status = status_now(error)
     fields = {name: value for name, value in error.fields.items() if name not in _UNTOLD}
     detail = error.message
     if isinstance(error, errors.WorldError):

@@ -6,9 +6,10 @@ import msgspec
 
 from perdure.core.access.decide import decide
 from perdure.core.access.fields import first_touch, parsed, spelled, touched
-from perdure.core.access.roles import Action, Actor, Context, Decision, Reason, Resource, Role, Thing, Verb
+from perdure.core.access.roles import WRITES, Action, Actor, Context, Decision, Reason, Resource, Role, Thing, Verb
 from perdure.core.access.views import SAID, hides_words
 from perdure.core.errors import Denied, NotFound, VersionConflict
+from perdure.core.memory.owning import is_log
 from perdure.core.session.changes import changes
 from perdure.core.session.diff import diff
 from perdure.core.session.ids import SessionId
@@ -23,6 +24,10 @@ WRITE_STATE: Final = Action(Verb.WRITE, Thing.STATE)
 READ_SESSION: Final = Action(Verb.READ, Thing.SESSION)
 READ_TURNS: Final = Action(Verb.READ, Thing.TURNS)
 CREATE_SESSION: Final = Action(Verb.CREATE, Thing.SESSION)
+NAMED: Final = "8"
+"""The version of ids that names lead to."""
+OF_ANY_LOG: Final = frozenset({"erase_session", "verify_session"})
+"""What may be done to a log of memories as to any other, though it is no mere reading."""
 
 
 def may_own_for_others(actor: Actor) -> bool:
@@ -94,7 +99,7 @@ def must_see_words(ask: Ask) -> None:
 def must_see_context(ask: Ask) -> None:
     """`Denied` when any of what a model is told is hidden from whoever asks: they could have it say that."""
     must_see_words(ask)
-    if any(names[0] in ("scratchpad", "config", "*") for names in map(parsed, ask.hidden)):
+    if any(names[0] in ("scratchpad", "config", "memory", "*") for names in map(parsed, ask.hidden)):
         raise Denied(
             "what the model is told here is hidden from you in part, so you may not talk to it", reason="field"
         )
@@ -208,7 +213,17 @@ async def other(ask: Ask, spelled: str, action: Action = READ_STATE) -> AsyncSes
     decision = allowed(decide(ask.actor, action, resource_of(state), _context(ask), ask.policy), action, ask.actor)
     if decision.hidden:
         raise Denied("some fields of the other session are hidden from you", reason="field")
+    if action.verb in WRITES:
+        must_not_hold_memories(state)
     return AsyncSession(ask.services, session)
+
+
+def must_not_hold_memories(state: State, endpoint: str = "") -> None:
+    """`Denied` when a session is where memories are kept, which are written by way of memory alone."""
+    if state.session[14] != NAMED or endpoint in OF_ANY_LOG:
+        return
+    if is_log(state.origin.title, state.tenant, state.session):
+        raise Denied("memories are kept here; /v1/memory is where they are changed", reason="memory")
 
 
 async def entered(ask: Ask, session: SessionId, action: Action) -> State:
@@ -225,6 +240,8 @@ async def entered(ask: Ask, session: SessionId, action: Action) -> State:
     allowed(decision, action, ask.actor)
     if state is None:
         raise missing(Reason.MISSING)
+    if action.verb in WRITES:
+        must_not_hold_memories(state)
     if hides_words(decision.hidden):
         raise Denied("what was said here is hidden from you by a policy", reason="field")
     return state

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from perdure.compose import Services
 from perdure.compose.tenants import Tenants
 from perdure.core.errors import Invalid, PerdureError, Refused, WorldError
 from perdure.edge.http.asgi import Receive, Scope, Send
@@ -179,6 +180,7 @@ class Life:
         self._tasks = [
             asyncio.create_task(node.hub.run(), name="perdure-hub"),
             asyncio.create_task(self._sweep(node), name="perdure-sweeper"),
+            asyncio.create_task(self._reembed(node), name="perdure-reembedding"),
             asyncio.create_task(node.tenants.auditing.run(), name="perdure-audit"),
             asyncio.create_task(self._post(node), name="perdure-webhooks"),
         ]
@@ -195,9 +197,23 @@ class Life:
             await ambient.sleep(self._settings.sweep_interval)
             for tenant in sorted({one.tenant for one in (await node.tenants.directory.book()).principals.values()}):
                 try:
-                    await AsyncPerdure(node.tenants.services(tenant)).sweep()
+                    services = node.tenants.services(tenant)
+                    await AsyncPerdure(services).sweep()
+                    await consolidated(services, tenant)
                 except WorldError as trouble:
                     log.warning("a sweep broke off", extra={"tenant": tenant, "code": trouble.code})
+
+    async def _reembed(self, node: Node) -> None:
+        """Make vectors that memories lack, of every tenant: beside the sweeper, since that may take long."""
+        if not self._settings.sweep_interval:
+            return
+        while True:
+            await node.tenants.ambient.sleep(self._settings.sweep_interval)
+            for tenant in sorted({one.tenant for one in (await node.tenants.directory.book()).principals.values()}):
+                try:
+                    await reembedded(node.tenants.services(tenant), tenant)
+                except WorldError as trouble:
+                    log.warning("making vectors broke off", extra={"tenant": tenant, "code": trouble.code})
 
     async def _post(self, node: Node) -> None:
         """Tell webhooks what happens. What breaks off is taken up again."""
@@ -288,3 +304,19 @@ def announce(path: str, found: Welcome) -> None:
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(msgspec.json.encode(found))
     os.replace(draft, path)
+
+
+async def consolidated(services: Services, tenant: str) -> None:
+    """Bring the memories of a tenant into order, where their plans say that it is time."""
+    swept = await services.consolidating.sweep()
+    for space, why in swept.failed.items():
+        log.warning("memories were not consolidated", extra={"tenant": tenant, "space": space, "why": why})
+
+
+async def reembedded(services: Services, tenant: str) -> None:
+    """Make the vectors that memories of a tenant lack, as after another embedder was chosen."""
+    swept = await services.memories.reembedding.sweep()
+    for space, count in swept.made.items():
+        log.info("memories were embedded", extra={"tenant": tenant, "space": space, "memories": count})
+    for space, why in swept.failed.items():
+        log.warning("memories were not embedded", extra={"tenant": tenant, "space": space, "why": why})

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from perdure.core.errors import Invalid, Refused
+from perdure.edge.http.remembering import Remembering
 from perdure.edge.http.toolservers import ToolServer
 from perdure.edge.http.upstreams import Bounds, Provider
 
@@ -119,6 +120,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tools: Annotated[
         dict[str, ToolServer], Meta(description="MCP servers whose tools models may call, by name; see below")
     ] = {}
+
+    memory: Annotated[Remembering, Meta(description="how memories are kept and found; see below")] = Remembering()
 
     max_body: Annotated[int, Meta(ge=KIB, le=GIB, description="bytes of a request's body")] = 16 * MIB
     max_prompt: Annotated[

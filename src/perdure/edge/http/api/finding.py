@@ -47,6 +47,8 @@ class FindQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     active_after: int | None = None
     active_before: int | None = None
     order: str = "created"
+    memories: bool = False
+    """Whether the logs in which memories are kept are found, too."""
     limit: Limit = 50
     cursor: str | None = None
 
@@ -187,6 +189,7 @@ def _conditions(ask: Ask, asked: FindQuery, metadata: dict[str, Any] | None) -> 
         "parent": None if asked.parent is None else path_id(asked.parent),
         "open_turn": asked.open_turn,
         "order": asked.order,
+        "memories": asked.memories,
         "metadata": metadata,
     }
     return searched(ask, asked.owner, found)

@@ -10,10 +10,11 @@ from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
 from perdure.core.access.views import conflict_paths
 from perdure.core.session.waking import WakePolicy
-from perdure.edge.given import must_be_a_name
+from perdure.edge.http.addressing import must_be_free
 from perdure.edge.http.api.sessions import ConfigBody, config_of
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
+from perdure.edge.http.granting import must_show_in_branch
 from perdure.edge.http.reaching import must, must_in_branch, must_see_all, other, seen_rows, state_of
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import CheckpointView, Listed, StateView, checkpoint_view, session_view, state_view
@@ -240,6 +241,7 @@ async def resume(ask: Ask) -> Answer:
         return ask.answer(view, version=woken.version)
     config = config_of(body.config_override)
     await must_in_branch(ask, body.title, config)
+    await must_show_in_branch(ask, config)
     made = await ask.session.resume(body.checkpoint_id, title=body.title, config=config, key=ask.key)
     row = await made.info()
     ask.headers.append((b"location", f"/v1/sessions/{made.id}".encode()))
@@ -262,9 +264,10 @@ async def resume(ask: Ask) -> Answer:
 async def branch(ask: Ask) -> Answer:
     """A session that shares this one's log up to a version and goes its own way."""
     body: BranchBody = await ask.body()
-    must_be_a_name(body.called)
+    must_be_free(body.called)
     config = config_of(body.config)
     await must_in_branch(ask, body.title, config)
+    await must_show_in_branch(ask, config, here=body.at is None)
     made = await ask.session.branch(
         body.at,
         kind=body.kind,
@@ -292,6 +295,7 @@ async def rewind(ask: Ask) -> Answer:
     """A branch from before the last turns, or at a version."""
     body: RewindBody = await ask.body()
     await must_in_branch(ask, body.title, None)
+    await must_show_in_branch(ask, None)
     return await _branched(ask, await ask.session.rewind(body.turns, to=body.to, title=body.title))
 
 
@@ -309,6 +313,7 @@ async def edit(ask: Ask) -> Answer:
     """A branch in which a turn starts anew with other words, left open for the answer."""
     body: EditBody = await ask.body()
     await must_in_branch(ask, body.title, None)
+    await must_show_in_branch(ask, None)
     return await _branched(ask, await ask.session.edit(body.turn, body.content, title=body.title))
 
 

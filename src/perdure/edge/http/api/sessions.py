@@ -11,13 +11,21 @@ from perdure.core.access.roles import Thing, Verb
 from perdure.core.errors import Denied, Invalid, VersionConflict
 from perdure.core.session.origin import Config, Isolation
 from perdure.core.session.vars import Vars
-from perdure.edge.given import must_be_a_name
-from perdure.edge.http.addressing import LEDGER_NAME
+from perdure.edge.http.addressing import must_be_free
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.reaching import may_own_for_others, may_read, must, must_begin, pinned, written_to_session
+from perdure.edge.http.granting import must_forget, must_show
+from perdure.edge.http.reaching import (
+    may_own_for_others,
+    may_read,
+    must,
+    must_begin,
+    pinned,
+    written_to_session,
+)
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import RecordView, Version, record_view
+from perdure.edge.library import agent_of
 
 table = Table()
 Text = Annotated[str, Meta(max_length=1000)]
@@ -41,6 +49,7 @@ class ConfigBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_
     scrub: str | UnsetType | None = UNSET
     criticality: str | UnsetType | None = UNSET
     extra: dict[str, Any] | UnsetType = UNSET
+    memory: dict[str, Any] | UnsetType | None = UNSET
 
 
 class IsolationBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -105,15 +114,18 @@ class Renewed(msgspec.Struct):
     expires_at: int
 
 
-class EraseBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Nothing need be said."""
+class EraseQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whether what was learnt from the session is forgotten as well, in every space."""
+
+    memories: bool = False
 
 
 class Erased(msgspec.Struct):
-    """How many branches were given their own copy of the log first."""
+    """How many branches were given their own copy of the log first, and how many memories went with it."""
 
     session_id: str
     branches: int
+    memories: int = 0
 
 
 class Recovered(msgspec.Struct, kw_only=True):
@@ -162,13 +174,12 @@ def _micros(usdc: float) -> int:
 async def create_session(ask: Ask) -> Answer:
     """Begin a session."""
     body: CreateBody = await ask.body()
-    must_be_a_name(body.name)
-    if body.name is not None and body.name.startswith(LEDGER_NAME):
-        raise Denied(f"names that begin with {LEDGER_NAME} are the server's own; choose another one", reason="name")
+    must_be_free(body.name)
     owner = body.owner if body.owner is not None else ask.actor.acting_for or ask.actor.name
     if owner not in (ask.actor.name, ask.actor.acting_for) and not may_own_for_others(ask.actor):
         raise Denied("only an admin begins sessions for others; leave owner out", reason="owner")
     config = config_of(body.config)
+    await must_show(ask, config, owner, agent_of(body.agent_id), None)
     must_begin(ask, title=body.title, tags=body.tags, metadata=body.metadata, config=config, vars=body.vars)
     session = await ask.db.create(
         body.title,
@@ -237,10 +248,11 @@ async def change_session(ask: Ask) -> Answer:
 
 async def _changed(ask: Ask, given: dict[str, Any]) -> int | None:
     """The version after the change; None when somebody was faster, and who may change what must be checked again."""
-    expected = ask.seen
-    if ask.policy.fields:
+    expected, config = ask.seen, given["config"]
+    if ask.policy.fields or (config and config.get("memory") is not None):
         state = (await pinned(ask, ask.seen)).state
         await must(ask, Thing.SESSION, written_to_session(ask, state, **given))
+        await must_show(ask, config, state.origin.owner, state.origin.agent_id, state)
         expected = state.version
     try:
         return await ask.session.configure(**given, expected=expected)
@@ -254,14 +266,19 @@ async def _changed(ask: Ask, given: dict[str, Any]) -> int | None:
     "DELETE",
     "/v1/sessions/{session_id}",
     (Verb.DELETE, Thing.SESSION),
+    query=EraseQuery,
     answer=Erased,
     guarded=True,
     sensitive=True,
     errors=(errors.VersionConflict, errors.BranchRefused),
 )
 async def erase_session(ask: Ask) -> Answer:
-    """Remove a session for good, its keys destroyed with it."""
-    return ask.answer(Erased(ask.id, await ask.session.erase(expected=ask.seen)))
+    """Remove a session for good, its keys destroyed with it; if asked, with what was learnt from it."""
+    query: EraseQuery = ask.query()
+    if query.memories:
+        await must_forget(ask)
+    gone = await ask.session.erase(expected=ask.seen, forget=query.memories)
+    return ask.answer(Erased(ask.id, int(gone), gone.memories))
 
 
 @table.add(

@@ -194,7 +194,7 @@ async def send_message(ask: Ask) -> Answer:
 async def read_turn(ask: Ask) -> Answer:
     """What came of a turn, as far as it is."""
     must_see_words(ask)
-    return told(ask, await ask.services.talking.outcome(ask.id, _number(ask)))
+    return told(ask, await ask.services.talking.outcome(ask.id, number_of(ask)))
 
 
 @table.add(
@@ -209,7 +209,7 @@ async def follow_turn(ask: Ask) -> Answer:
     """A turn's stream from any place on, on any node; the id of an event is its turn and the offset behind it."""
     must_see_words(ask)
     query: PlaceQuery = ask.query()
-    number, after = _number(ask), query.after
+    number, after = number_of(ask), query.after
     told = ask.request.headers.get("last-event-id")
     if told is not None:
         turn, after = place_of(told)
@@ -296,7 +296,8 @@ async def interrupt(ask: Ask) -> Answer:
     return ask.answer(Interrupted(session_id=ask.id, interrupted=found))
 
 
-def _number(ask: Ask) -> int:
+def number_of(ask: Ask) -> int:
+    """The turn that a path names, or `Invalid`."""
     told = ask.params["turn"]
     if not (told.isascii() and told.isdigit() and len(told) < 12):
         raise Invalid("a turn goes by its number; GET …/turns lists them")

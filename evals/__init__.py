@@ -1,0 +1,1 @@
+"""Measures of quality on data that stays outside of the repository."""

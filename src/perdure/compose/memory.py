@@ -1,0 +1,83 @@
+"""Memory put together: spaces of a tenant with an embedder and an index."""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from perdure.core.memory.plans import DEFAULT
+from perdure.services.shelves import ROOM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure.compose.talking import Common
+    from perdure.ports.memory import Embedder, MemoryIndex
+    from perdure.services.consolidating import Consolidating
+    from perdure.services.erasure import Erasure
+    from perdure.services.extracting import Extracting
+    from perdure.services.memories import Memories
+    from perdure.services.sessions import Sessions
+
+
+class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a store remembers. `embedder` is a name that `perdure.embedders.making` knows: `auto` takes what is
+    installed, `none` goes by words alone. `room` is bytes of RAM for spaces in use, `plan` the plan of spaces that were
+    put on none.
+    """
+
+    embedder: str = "auto"
+    room: int = ROOM
+    plan: str = DEFAULT
+
+
+def memories(sessions: "Sessions", erasure: "Erasure", settings: MemorySettings) -> "Memories":
+    """The service that edges call."""
+    from perdure.core.memory.suspecting import flags
+    from perdure.services.memories import Memories
+    from perdure.services.shelves import Shelves
+
+    def embedder() -> "Embedder | None":
+        return embedder_of(settings.embedder)
+
+    shelves = Shelves(sessions, embedder, _index, room=settings.room, plan=settings.plan)
+    return Memories(shelves, erasure, flags)
+
+
+def consolidating(memories: "Memories", common: "Common") -> "Consolidating":
+    """Consolidation; doubtful pairs are shown to the cheap model, unless that is the built-in one, which can't tell."""
+    from perdure.services.consolidating import Consolidating
+    from perdure.services.judging import Judging
+
+    return Consolidating(memories, Judging(common.calling, common.prices) if _can_tell(common) else None)
+
+
+def extracting(memories: "Memories", common: "Callable[[], Common]") -> "Extracting":
+    """Extraction, by the cheap model unless that is the built-in one, else by rules."""
+    from perdure.services.extracting import Asker, Extracting
+
+    def asker() -> Asker | None:
+        shared = common()
+        return Asker(calling=shared.calling, prices=shared.prices) if _can_tell(shared) else None
+
+    return Extracting(memories, asker)
+
+
+def _can_tell(common: "Common") -> bool:
+    models = common.calling.models
+    upstream = models.upstreams.get(models.cheap.partition("/")[0])
+    return bool(models.cheap) and (upstream is None or upstream.kind != "offline")
+
+
+@cache
+def embedder_of(name: str) -> "Embedder | None":
+    """One for all who name it: its weights are large."""
+    from perdure.embedders.making import made
+
+    return made(name)
+
+
+def _index(embedder: "Embedder | None") -> "MemoryIndex":
+    from perdure.indexes.ram import RamIndex
+
+    return RamIndex(embedder)

@@ -1,0 +1,1 @@
+"""What memory decides without a disk, a clock or a model: words, dates, scores."""

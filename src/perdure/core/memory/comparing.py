@@ -1,0 +1,161 @@
+"""Whether two memories say the same, or one what is no longer true because of the other.
+
+Rules decide what words can decide. What they cannot is doubtful: it is left alone unless a model is asked.
+"""
+
+from itertools import chain
+from typing import Any, Final, Literal, TypeAlias
+
+from perdure.core.memory.importance import DAY
+from perdure.core.memory.lexicon import BOUNDARIES
+from perdure.core.memory.parts import Memory, MemoryType
+from perdure.core.memory.statements import ALONE, Statement
+
+Likeness: TypeAlias = Literal["same", "fuller", "doubtful", "apart"]
+"""What one statement is to another: `fuller` says all that the other says, and a little more."""
+LEVELS: Final = {"low": 0, "medium": 1, "high": 2}
+CLOSE: Final = 0.95
+"""Likeness of vectors from which other words for the same are taken for that."""
+HALF: Final = 0.5
+"""Share of terms in common from which two statements may be about the same thing."""
+MORE: Final = 6
+"""Terms by which a fuller statement may be longer."""
+_ONCE: Final = (MemoryType.EPISODE, MemoryType.STRATEGY_OUTCOME)
+_PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
+
+
+def since(memory: Memory) -> int:
+    """When it began to be true."""
+    return memory.recorded_at if memory.valid_from is None else memory.valid_from
+
+
+def later(memory: Memory) -> tuple[int, int]:
+    """What says which of two memories is the later one."""
+    return since(memory), memory.version
+
+
+def may_meet(one: Memory, other: Memory) -> bool:
+    """Whether two memories can be about the same thing: said by the same person, of one kind, with like metadata."""
+    if one.type is not other.type and not (one.type in _PLAIN and other.type in _PLAIN):
+        return False
+    if one.author.casefold() != other.author.casefold():
+        return False
+    return all(_agree(one.metadata[name], other.metadata[name]) for name in one.metadata if name in other.metadata)
+
+
+def may_repeat(one: Memory, other: Memory) -> bool:
+    """Whether one can be the other said again: what happened once happens again another day."""
+    if not may_meet(one, other):
+        return False
+    return one.type not in _ONCE or abs(since(one) - since(other)) < DAY
+
+
+def may_replace(newer: Memory, older: Memory) -> bool:
+    """Whether one may take the place of the other: never of what is trusted more."""
+    return LEVELS[newer.trust] >= LEVELS[older.trust] and newer.id != older.id
+
+
+def may_change(memory: Memory) -> bool:
+    """Whether it states something that can be another way later; what happened has happened."""
+    return memory.type not in _ONCE
+
+
+def likeness(one: Statement, other: Statement, alike: float = 0.0) -> Likeness:
+    """What one is to the other. `alike` is how near their vectors are, if there are any."""
+    if one.denied != other.denied or len(one.bag) < 2 or len(other.bag) < 2:
+        return "apart"
+    if one.bag == other.bag:
+        return "same" if _in_order(one, other) else "doubtful"
+    if one.bag > other.bag:
+        return "fuller" if _adds(one, other) else "doubtful"
+    if one.bag < other.bag:
+        return "apart"  # the other one is fuller: it is asked the other way round
+    shared, differing = one.bag & other.bag, one.bag ^ other.bag
+    share = len(shared) / len(one.bag | other.bag)
+    named = not differing.isdisjoint(chain(one.names, other.names, one.numbers, other.numbers))
+    if alike >= CLOSE and not named and share >= HALF and one.parts == other.parts:
+        return "same"
+    if share < HALF:
+        return "apart"
+    if one.frame is None and one.numbers == other.numbers:
+        return "doubtful"
+    names = {*one.names, *other.names}
+    both = not names.isdisjoint(one.bag - other.bag) and not names.isdisjoint(other.bag - one.bag)
+    return "apart" if both else "doubtful"
+
+
+def opposed(one: Statement, other: Statement) -> bool:
+    """Whether one denies what the other says."""
+    return one.denied != other.denied and one.bag == other.bag and _in_order(one, other)
+
+
+def outdone(older: Statement, newer: Statement) -> bool:
+    """Whether the newer one gives another value to the same thing; what is only less exact does not."""
+    before, after = older.frame, newer.frame
+    if before is None or after is None or before.key != after.key:
+        return False
+    if after.value <= before.value or (ALONE in after.key and not newer.changed):
+        return False
+    if "live" in before.key or "work at" in before.key:
+        return before.value.isdisjoint(older.names) == after.value.isdisjoint(newer.names)
+    return True
+
+
+def _in_order(one: Statement, other: Statement) -> bool:
+    """Whether who does what to whom is the same in both, as far as the order of words says."""
+    if one.terms == other.terms:
+        return True
+    theirs = dict(other.parts)
+    if any(word in theirs and theirs[word] != after for word, after in one.parts):
+        return False
+    framed = one.frame is not None and one.frame == other.frame
+    return framed or _ordered(one.terms, other.terms, _marks(one, other))
+
+
+def _marks(one: Statement, other: Statement) -> frozenset[str]:
+    """The names and numbers of both."""
+    return one.numbers | other.numbers | {*one.names, *other.names}
+
+
+def _ordered(one: tuple[str, ...], other: tuple[str, ...], marks: frozenset[str]) -> bool:
+    """Whether names and numbers come in the same order, or one is the other with its end put first."""
+    first, second = (list(dict.fromkeys(term for term in terms if term in marks)) for terms in (one, other))
+    return first == second or _turned(one, other)
+
+
+def _turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether one is the other with its end put first."""
+    return len(one) == len(other) and any(one[cut:] + one[:cut] == other for cut in range(1, len(one)))
+
+
+def _adds(fuller: Statement, other: Statement) -> bool:
+    """Whether the fuller one is the other with something put before or after it that changes none of it."""
+    more = len(fuller.terms) - len(other.terms)
+    if not 0 < more <= MORE:
+        return False
+    added, framed = fuller.bag - other.bag, fuller.frame is not None and fuller.frame == other.frame
+    if not framed and any(
+        term.startswith("#") or (term in fuller.names and not term.startswith("@")) for term in added
+    ):
+        return False
+    marks, places = _marks(fuller, other), [index for index, token in enumerate(fuller.tokens) if token.term]
+    if (rest := fuller.terms[:-more]) == other.terms or ({*rest} == other.bag and _ordered(rest, other.terms, marks)):
+        between = fuller.tokens[places[-more - 1] + 1 : places[-more] + 1]
+        return any(token.raw in BOUNDARIES for token in between)
+    if (rest := fuller.terms[more:]) == other.terms or ({*rest} == other.bag and _ordered(rest, other.terms, marks)):
+        between = fuller.tokens[places[more - 1] + 1 : places[more]]
+        return any(token.raw in (",", ":", "that") for token in between)
+    return False
+
+
+def _agree(one: Any, other: Any) -> bool:
+    """Whether two values of metadata can belong to one statement: only words and lists of them tell things apart."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one.casefold() == other.casefold() or (_is_date(one) and _is_date(other))
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return not {*map(str, one)}.isdisjoint(map(str, other)) or not one or not other
+    return True
+
+
+def _is_date(text: str) -> bool:
+    return len(text) >= 10 and text[:4].isdecimal() and text[4] == "-" and text[7] == "-"

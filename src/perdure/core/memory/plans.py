@@ -1,0 +1,79 @@
+"""What a space may hold and be asked: plans with quotas."""
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from perdure.core.errors import Invalid, QuotaReached
+
+Cadence: TypeAlias = Literal["weekly", "daily", "never"]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Quotas; None is no limit. `on_demand` says whether consolidation may be asked for."""
+
+    name: str
+    memories: int | None = None
+    queries: int | None = None
+    cadence: Cadence = "daily"
+    on_demand: bool = True
+
+
+PLANS: Final[dict[str, Plan]] = {
+    plan.name: plan
+    for plan in (
+        Plan(name="free", memories=100, queries=50, cadence="weekly", on_demand=False),
+        Plan(name="standard", memories=5_000, queries=500, cadence="daily", on_demand=False),
+        Plan(name="premium", memories=50_000, cadence="daily"),
+        Plan(name="unlimited"),
+    )
+}
+DEFAULT: Final = "unlimited"
+
+
+def plan_of(name: str) -> Plan:
+    """The plan of a name, or `Invalid`."""
+    found = PLANS.get(name or DEFAULT)
+    if found is None:
+        raise Invalid(f"there is no plan {name[:80]!r}; there are {', '.join(PLANS)}", plan=name[:80])
+    return found
+
+
+def must_hold(plan: Plan, kept: int, more: int, space: str) -> None:
+    """`QuotaReached` when so many more do not fit."""
+    if plan.memories is not None and kept + more > plan.memories:
+        raise QuotaReached(
+            f"{space} holds {kept} of the {plan.memories} memories of plan {plan.name}: {more} more do not fit; forget "
+            "or archive some, consolidate, or choose a larger plan",
+            space=space,
+            plan=plan.name,
+            quota="memories",
+            limit=plan.memories,
+            used=kept,
+        )
+
+
+def must_answer(plan: Plan, asked: int, space: str, reset: int) -> None:
+    """`QuotaReached` when today's queries are used up; they are counted anew `reset` microseconds from now."""
+    if plan.queries is not None and asked >= plan.queries:
+        raise QuotaReached(
+            f"{space} was asked {asked} times today, as often as plan {plan.name} allows; ask again in "
+            f"{max(1, reset // 3_600_000_000)} h, or choose a larger plan",
+            space=space,
+            plan=plan.name,
+            quota="queries",
+            limit=plan.queries,
+            used=asked,
+            retry_after=max(1, reset // 1_000_000),
+        )
+
+
+def must_consolidate(plan: Plan, space: str) -> None:
+    """`QuotaReached` when consolidation comes on schedule only."""
+    if not plan.on_demand:
+        raise QuotaReached(
+            f"plan {plan.name} consolidates {plan.cadence}, not on demand; wait for it, or choose a larger plan",
+            space=space,
+            plan=plan.name,
+            quota="consolidation",
+        )

@@ -1,0 +1,178 @@
+"""Steps of a consolidation as events, decided on the memories as they stand; and what takes a run back exactly."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from perdure.core.memory.comparing import may_replace, since
+from perdure.core.memory.consolidating import Step
+from perdure.core.memory.parts import Memory, MemoryType, Status
+from perdure.core.memory.shelf import Shelf
+from perdure.core.session.event import Event, Payload
+from perdure.core.session.memories import MemoryChanged, MemoryKept, MemoryMoved
+
+COUNTS: Final = ("accesses", "cited", "unused")
+UNDONE: Final = "undone"
+"""Why something is as it was before a run."""
+_ALWAYS: Final = ("status", "superseded_by")
+
+
+class Bench:
+    """Memories as they are after the steps that were taken so far, of which nothing is written yet."""
+
+    def __init__(self, memories: Mapping[str, Memory]) -> None:
+        self._known = memories
+        self._fresh: dict[str, Memory] = {}
+
+    def __iter__(self) -> Iterator[Memory]:
+        return (self._fresh.get(id, memory) for id, memory in self._known.items())
+
+    def get(self, id: str) -> Memory | None:
+        """One memory as it is now."""
+        return self._fresh.get(id) or self._known.get(id)
+
+    def take(self, step: Step, run: str, now: int) -> list[Payload]:
+        """The events of a step; none when it does not fit any more, because somebody else was there first."""
+        memory = self.get(step.id)
+        if memory is None or memory.status is not Status.LIVE:
+            return []
+        if step.phase == "rank":
+            if step.importance is None or step.importance == memory.importance:
+                return []
+            return [self._changed(memory, {"importance": step.importance}, step.reason, run)]
+        if step.phase == "prune":
+            if memory.type is MemoryType.CONSTRAINT or memory.trust == "high":
+                return []
+            return [self._moved(memory, Status.ARCHIVED, "", step.reason, run, now)]
+        by = self.get(step.by)
+        if by is None or by.status is not Status.LIVE or memory.flags or by.flags or not may_replace(by, memory):
+            return []
+        return self._gives_way(memory, by, step, run, now)
+
+    def _gives_way(self, memory: Memory, by: Memory, step: Step, run: str, now: int) -> list[Payload]:
+        found: list[Payload] = []
+        carried: dict[str, Any] = {"supersedes": (*by.supersedes, memory.id)}
+        if subjects := tuple(subject for subject in memory.subjects if subject not in by.subjects):
+            carried["subjects"] = by.subjects + subjects
+        if step.phase == "same":
+            carried |= {name: getattr(by, name) + getattr(memory, name) for name in COUNTS if getattr(memory, name)}
+            if memory.importance > by.importance:
+                carried["importance"] = memory.importance
+        else:
+            until = max(since(by), since(memory))
+            if memory.valid_to is None or memory.valid_to > until:
+                found.append(self._changed(memory, {"valid_to": until}, step.reason, run))
+        found.append(self._changed(by, carried, step.reason, run))
+        found.append(self._moved(self.get(memory.id) or memory, Status.SUPERSEDED, by.id, step.reason, run, now))
+        return found
+
+    def _changed(self, memory: Memory, after: dict[str, Any], reason: str, run: str) -> MemoryChanged:
+        before = {name: getattr(memory, name) for name in after}
+        self._fresh[memory.id] = msgspec.structs.replace(memory, **after)
+        plain = [msgspec.to_builtins(fields) for fields in (before, after)]
+        return MemoryChanged(id=memory.id, before=plain[0], after=plain[1], reason=reason, run=run)
+
+    def _moved(self, memory: Memory, status: Status, by: str, reason: str, run: str, now: int) -> MemoryMoved:
+        moved = msgspec.structs.replace(memory, status=status, superseded_by=by)
+        if status is Status.SUPERSEDED and moved.valid_to is None:
+            moved = msgspec.structs.replace(moved, valid_to=now)
+        self._fresh[memory.id] = moved
+        return MemoryMoved(id=memory.id, was=memory.status, status=status, by=by, reason=reason, run=run)
+
+
+class Trace:
+    """What a run did to each memory, told by the log: how it was before, which fields it touched, who came after."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.shelf = Shelf()
+        self.before: dict[str, Memory] = {}
+        self.did: list[Event] = []
+        self._touched: dict[str, set[str]] = {}
+        self._left: dict[str, Memory] = {}
+        self._added: dict[str, dict[str, int]] = {}
+        self._others: dict[str, None] = {}
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Read on."""
+        for event in events:
+            data = event.data
+            ours = isinstance(data, MemoryKept | MemoryChanged | MemoryMoved) and data.run == self.run and data.id
+            if not ours:
+                self.shelf.take((event,))
+                continue
+            id = data.id  # type: ignore[attr-defined]  # of the three kinds above
+            self.did.append(event)
+            had = self.shelf.memories.get(id)
+            if had is not None:
+                self.before.setdefault(id, had)
+                self._note_others(id, had)
+            self.shelf.take((event,))
+            self._note(id, data, had)
+
+    def _note(self, id: str, data: Payload, had: Memory | None) -> None:
+        touched = self._touched.setdefault(id, set(_ALWAYS))
+        now = self.shelf.memories.get(id)
+        if now is None:
+            return
+        self._left[id] = now
+        if isinstance(data, MemoryMoved) and had is not None and had.valid_to != now.valid_to:
+            touched.add("valid_to")
+        if isinstance(data, MemoryChanged):
+            touched |= data.after.keys() - {*COUNTS}
+            added = self._added.setdefault(id, dict.fromkeys(COUNTS, 0))
+            for name in COUNTS:
+                if name in data.after:
+                    added[name] += int(data.after[name]) - int(data.before.get(name, 0))
+
+    def _note_others(self, id: str, now: Memory) -> None:
+        left = self._left.get(id)
+        if left is not None and any(getattr(left, name) != getattr(now, name) for name in self._touched[id]):
+            self._others[id] = None
+
+    def others(self) -> tuple[str, ...]:
+        """Memories that somebody else changed since, in what the run had changed. Those forgotten are nobody's."""
+        for id in self._left:
+            now = self.shelf.memories.get(id)
+            if now is not None:
+                self._note_others(id, now)
+        return tuple(self._others)
+
+    def back(self) -> list[Payload]:
+        """What restores every memory the run touched; what it kept itself is withdrawn. Nothing when that was done."""
+        found: list[Payload] = []
+        for id in reversed(self._left):
+            now, before = self.shelf.memories.get(id), self.before.get(id)
+            if now is None:
+                continue
+            if before is None:
+                if now.status is not Status.WITHDRAWN:
+                    moved = MemoryMoved(id=id, was=now.status, status=Status.WITHDRAWN, reason=UNDONE, run=self.run)
+                    found.append(moved)
+                continue
+            found += self._restored(before, now)
+        return found
+
+    def _restored(self, before: Memory, now: Memory) -> list[Payload]:
+        found: list[Payload] = []
+        if (now.status, now.superseded_by) != (before.status, before.superseded_by):
+            found.append(
+                MemoryMoved(
+                    id=now.id,
+                    was=now.status,
+                    status=before.status,
+                    by=before.superseded_by,
+                    reason=UNDONE,
+                    run=self.run,
+                )
+            )
+        touched = self._touched[now.id] - {*_ALWAYS}
+        after = {name: getattr(before, name) for name in sorted(touched) if getattr(before, name) != getattr(now, name)}
+        for name, added in self._added.get(now.id, {}).items():
+            if added:
+                after[name] = max(0, getattr(now, name) - added)
+        if after:
+            plain = [msgspec.to_builtins(one) for one in ({name: getattr(now, name) for name in after}, after)]
+            found.append(MemoryChanged(id=now.id, before=plain[0], after=plain[1], reason=UNDONE, run=self.run))
+        return found

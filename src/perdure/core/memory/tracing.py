@@ -1,0 +1,126 @@
+"""Which memories go together when one of them must go: the forms it had, and what others made of it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from perdure.core.memory.parts import Memory, Status
+from perdure.core.memory.shelf import Proposal, Shelf
+from perdure.core.memory.words import terms
+from perdure.core.session.event import Payload
+from perdure.core.session.memories import MemoryMoved
+
+MERGED: Final = frozenset({"consolidation", "promotion"})
+"""Kinds of sources that are memories themselves: what they say, others said before."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of where a memory or a proposal comes from, and of whom it speaks."""
+
+    session: str = ""
+    """The session that it was learnt from."""
+    people: frozenset[str] = frozenset()
+    """Who wrote it down, who said it, and whom it is about."""
+    uri: str = ""
+    writer: str = ""
+    """Who wrote it down, or proposed it."""
+
+
+Meant: TypeAlias = Callable[[Told], bool]
+
+
+def told_of(one: Memory | Proposal) -> Told:
+    """Where it comes from."""
+    if isinstance(one, Proposal):
+        return Told(session=one.session, people=frozenset({one.by, *one.subjects}) - {""}, writer=one.by)
+    people = frozenset({one.writer, one.author, one.agent, *one.subjects}) - {""}
+    return Told(session=one.source.session, people=people, uri=one.source.uri, writer=one.writer)
+
+
+def together(shelf: Shelf, ids: Iterable[str]) -> set[str]:
+    """These, the forms they had before, and what says the same: what took their place and has all of their words or was
+    made of them, and what else that took the place of and has those words.
+    """
+    before = _before(shelf)
+    after: dict[str, list[str]] = {}
+    for id, olds in before.items():
+        for old in olds:
+            after.setdefault(old, []).append(id)
+    found = _closed(ids, before)
+    ahead = [*found]
+    while ahead:
+        one = shelf.memories.get(ahead.pop())
+        if one is None:
+            continue
+        for id in after.get(one.id, ()):
+            newer = shelf.memories[id]
+            if not _says(newer, one) and newer.source.kind not in MERGED:
+                continue
+            beside = (other for other in before[id] if _says(shelf.memories[other], one))
+            more = {id, *beside} - found
+            found |= more
+            ahead += more
+    return found
+
+
+def _before(shelf: Shelf) -> dict[str, list[str]]:
+    """What each memory superseded, unless that counts again."""
+    found: dict[str, dict[str, None]] = {}
+    for memory in shelf:
+        if memory.superseded_by in shelf.memories and memory.status is not Status.LIVE:
+            found.setdefault(memory.superseded_by, {})[memory.id] = None
+        for old in memory.supersedes:
+            if old in shelf.memories and shelf.memories[old].status is not Status.LIVE:
+                found.setdefault(memory.id, {})[old] = None
+    return {id: [*olds] for id, olds in found.items()}
+
+
+def _closed(ids: Iterable[str], before: Mapping[str, Sequence[str]]) -> set[str]:
+    found = set(ids)
+    ahead = [*found]
+    while ahead:
+        more = set(before.get(ahead.pop(), ())) - found
+        found |= more
+        ahead += more
+    return found
+
+
+def _says(one: Memory, other: Memory) -> bool:
+    """Whether one has all the words of the other."""
+    words = set(terms(other.content))
+    return one.content == other.content if not words else words <= set(terms(one.content))
+
+
+def meant(shelf: Shelf, asked: Meant, gone: set[str]) -> set[str]:
+    """The memories and proposals of a shelf that are meant, those that were made of them or of others that are `gone`,
+    and what was promoted of those.
+    """
+    found = {one.id for one in (*shelf, *shelf.proposals.values()) if asked(told_of(one))}
+    known = found | gone
+    while True:
+        made = {
+            memory.id
+            for memory in shelf
+            if memory.id not in known and memory.source.kind in MERGED and not known.isdisjoint(memory.supersedes)
+        }
+        proposed = {one.id for one in shelf.proposals.values() if one.id not in found and one.memory in known}
+        became = {
+            one.became
+            for one in shelf.proposals.values()
+            if one.became and one.became not in found and (one.id in known or one.id in proposed)
+        }
+        more = made | proposed | became
+        if not more:
+            return {id for id in found if shelf.versions_of(id)}
+        found |= more
+        known |= more
+
+
+def freed(shelf: Shelf, ids: set[str], reason: str) -> Sequence[Payload]:
+    """What had been superseded by these alone, and is not one of them, counts again."""
+    return [
+        MemoryMoved(id=memory.id, was=memory.status, status=Status.LIVE, reason=reason)
+        for memory in shelf
+        if memory.status is Status.SUPERSEDED and memory.superseded_by in ids and memory.id not in ids
+    ]

@@ -1,0 +1,217 @@
+"""`memory stats|plan|consolidate|reembed|runs|undo|import|export`: a space of memories as a whole."""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from perdure.edge.cli import documents
+from perdure.edge.cli.memory import WORDS, settings_given, space_of, space_option
+from perdure.edge.cli.moving import STDIN, stdin_lines
+from perdure.edge.cli.opening import bringing, opened
+from perdure.edge.cli.options import json_option, store_option
+from perdure.edge.cli.text import counted, day_and_time, moment, one_line, size
+
+if TYPE_CHECKING:
+    from perdure.core.memory.shelf import Run
+
+PLANS: Final = ("free", "standard", "premium", "unlimited")
+
+
+@click.command()
+@space_option
+@store_option
+@json_option
+def stats(store: str, as_json: bool, **words: Any) -> None:
+    """Show what a space holds and was asked."""
+    with opened(store, read_only=True, memory=settings_given()) as db:
+        found = msgspec.to_builtins(space_of(db, words).stats())
+    if as_json:
+        documents.emit(found)
+        return
+    from perdure.edge.cli import output
+
+    said = {name: value for name, value in found.items() if name not in ("counts", "types", "version")}
+    said["embedder"] = found["embedder"] or "none: words alone"
+    held = {"memories": found["counts"], "live ones by type": found["types"]}
+    lines = [(name, _tally(tally)) for name, tally in held.items()]
+    rest = [(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value) for name, value in said.items()]
+    output.screen().print(output.facts([*rest[:2], *lines, *rest[2:]]))
+
+
+def _tally(found: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in found.items()) or "none"
+
+
+@click.command()
+@click.argument("name", type=click.Choice(PLANS), required=False)
+@space_option
+@store_option
+@json_option
+def plan(name: str | None, store: str, as_json: bool, **words: Any) -> None:
+    """Show the plan of a space, or put the space on the plan NAME."""
+    with opened(store, read_only=name is None, memory=settings_given()) as db:
+        space = space_of(db, words)
+        found = space.plan(name)
+    if as_json:
+        documents.emit({"space": space.space, "plan": msgspec.to_builtins(found)})
+        return
+    memories = "no limit of memories" if found.memories is None else f"{found.memories:,} memories"
+    queries = "no limit of queries" if found.queries is None else f"{found.queries:,} queries a day"
+    demand = " and on demand" if found.on_demand else ""
+    click.echo(
+        f"{one_line(space.space)} is on plan {found.name}: {memories}, {queries}, consolidated {found.cadence}{demand}"
+    )
+
+
+# ── consolidation ──
+
+
+@click.command()
+@space_option
+@store_option
+@json_option
+@click.option("--dry-run", is_flag=True, help="Say what would be done; write nothing.")
+def consolidate(store: str, as_json: bool, dry_run: bool, **words: Any) -> None:
+    """Bring a space into order: what says the same becomes one, what is no longer true is superseded, what was of use
+    counts more, what nobody needs is archived. A run that was cut short is gone on with; `undo` takes it back.
+    """
+    from perdure.edge.cli import output
+    from perdure.edge.cli.talk import talk_given
+
+    with opened(store, read_only=False, talk=talk_given(), memory=settings_given()) as db:
+        space = space_of(db, words)
+        with output.progress("consolidating") as progress:
+            run = space.consolidate(dry=dry_run, progress=progress)
+    if as_json:
+        documents.emit({"space": space.space, "dry_run": dry_run, **_run(run)})
+        return
+    which = "a consolidation" if dry_run else f"consolidation {run.id}"
+    click.echo(f"{which} of {one_line(space.space)} {'would find' if dry_run else 'found'}: {_tally(run.found)}")
+
+
+@click.command()
+@space_option
+@store_option
+@json_option
+def reembed(store: str, as_json: bool, **words: Any) -> None:
+    """Make the vectors that the present embedder has not made yet, as after another one was chosen. What was cut short
+    is gone on with.
+    """
+    from perdure.edge.cli import output
+
+    with opened(store, read_only=False, memory=settings_given()) as db:
+        space = space_of(db, words)
+        with output.progress("embedding") as progress:
+            done = space.reembed(progress=progress)
+    if as_json:
+        documents.emit(msgspec.to_builtins(done))
+    elif done.embedder:
+        click.echo(f"embedded {done.made:,} of {done.memories:,} memories of {one_line(done.space)} by {done.embedder}")
+    else:
+        click.echo("there is no embedder here: memories are found by their words; perdure[memory] adds one")
+
+
+def _run(run: "Run") -> dict[str, Any]:
+    return {
+        "run": run.id or None,
+        "phase": run.phase,
+        "trigger": run.trigger,
+        "found": run.found,
+        "began_at": moment(run.began_at),
+        "at": moment(run.at),
+        "model": run.model or None,
+        "cost": run.cost,
+    }
+
+
+@click.command()
+@space_option
+@store_option
+@json_option
+def runs(store: str, as_json: bool, **words: Any) -> None:
+    """List the consolidations there were, the first one first."""
+    with opened(store, read_only=True, memory=WORDS) as db:
+        space = space_of(db, words)
+        found = space.runs()
+    if as_json:
+        documents.emit({"space": space.space, "runs": [_run(run) for run in found]})
+        return
+    from perdure.edge.cli import output
+
+    console = output.screen()
+    if not found:
+        console.print("no consolidations")
+        return
+    rows = [(run.id, run.phase, run.trigger, day_and_time(run.began_at), _tally(run.found)) for run in found]
+    console.print(output.table(["run", "phase", "trigger", "began", "found"], rows, flexible=("found",)))
+
+
+@click.command()
+@click.argument("run")
+@space_option
+@store_option
+@json_option
+def undo(run: str, store: str, as_json: bool, **words: Any) -> None:
+    """Take back what a consolidation did."""
+    with opened(store, read_only=False, memory=settings_given()) as db:
+        space = space_of(db, words)
+        count = space.undo(run)
+    if as_json:
+        documents.emit({"space": space.space, "run": run, "undone": count})
+    else:
+        click.echo(f"took back {counted(count, 'change')} of {one_line(run)}")
+
+
+# ── coming and going ──
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@space_option
+@store_option
+@json_option
+@click.option("--trusted", is_flag=True, help="Believe the file who said what; else it all counts as imported.")
+def import_file(file: str, store: str, as_json: bool, trusted: bool, **words: Any) -> None:
+    """Keep what FILE says (- is stdin): lines of an export, JSON objects with content, or plain lines of text.
+
+    The store is made if it is missing. What is there already is left alone; nothing is kept unless every line is a
+    memory.
+    """
+    from perdure.edge.cli import output
+
+    with bringing(store, memory=settings_given()) as db, output.progress("importing") as progress:
+        space = space_of(db, words)
+        report = space.import_(stdin_lines() if file == STDIN else file, trusted=trusted, progress=progress)
+    if as_json:
+        documents.emit({"space": space.space, **msgspec.to_builtins(report)})
+        return
+    more = f", {report.there:,} there already" if report.there else ""
+    more += f", {report.left_out:,} left out that were quarantined or withdrawn" if report.left_out else ""
+    click.echo(f"imported {report.kept:,} into {one_line(space.space)}{more}")
+
+
+@click.command()
+@space_option
+@store_option
+@json_option
+@click.option("-o", "--output", "file", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
+def export(store: str, as_json: bool, file: str | None, **words: Any) -> None:
+    """Write every memory of a space as JSON lines, whatever its status."""
+    from perdure.edge.cli import output
+
+    with opened(store, read_only=True, memory=WORDS) as db:
+        space = space_of(db, words)
+        with output.progress("exporting") as progress:
+            lines = space.export(file, progress=progress)
+    if file is None:
+        sys.stdout.buffer.writelines(lines)
+        return
+    written = os.path.getsize(file)
+    if as_json:
+        name = os.fsencode(file).decode("utf-8", "replace")
+        documents.emit({"space": space.space, "file": name, "bytes": written})
+    else:
+        click.echo(f"exported {one_line(space.space)} to {one_line(file)}, {size(written)}")

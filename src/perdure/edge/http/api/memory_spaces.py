@@ -1,0 +1,187 @@
+"""Memory spaces: what they hold, the plans they are on, those that are shared, and memories taken elsewhere."""
+
+from collections.abc import AsyncGenerator, Sequence
+from http import HTTPStatus
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from perdure.core import errors
+from perdure.core.access.roles import Thing, Verb
+from perdure.core.errors import AlreadyExists, Invalid
+from perdure.core.memory.parts import Memory, Status
+from perdure.core.memory.plans import plan_of
+from perdure.core.memory.requests import Keeping
+from perdure.core.session.origin import Isolation
+from perdure.edge.http.api.memory import KEEPING, closed_sources, kept
+from perdure.edge.http.asgi import Answer
+from perdure.edge.http.asking import Ask
+from perdure.edge.http.remembered import MemoryStats, Text
+from perdure.edge.http.routes import Table
+from perdure.edge.http.spaces import READ, Entered, Name, Place, SpaceQuery, entered, made_clade
+
+table = Table()
+LINES: Final = "application/x-ndjson"
+
+
+class PlanBody(Place, kw_only=True, forbid_unknown_fields=True):
+    """The plan that a space is put on."""
+
+    plan: Name
+
+
+class CladeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A space that is shared: with these users, and with these agents, which may `read` or `read_write` there. Whom it
+    lets in does not change.
+    """
+
+    name: Name
+    users: Annotated[tuple[Text, ...], Meta(max_length=1000)] = ()
+    agents: dict[str, str] = {}
+
+
+class CladeView(msgspec.Struct, kw_only=True):
+    """A clade, by its name and as a space is told."""
+
+    name: str
+    space: str
+
+
+class ImportedMemories(msgspec.Struct, kw_only=True):
+    """Memories kept, those that were there already, and those that stay out because they were quarantined or withdrawn
+    where they come from.
+    """
+
+    space: str
+    kept: int
+    there: int
+    left_out: int
+
+
+@table.add(
+    "GET",
+    "/v1/memory/stats",
+    (Verb.LIST, Thing.MEMORY),
+    query=SpaceQuery,
+    answer=MemoryStats,
+    errors=(errors.NotFound,),
+)
+async def memory_stats(ask: Ask) -> Answer:
+    """What a space holds and was asked, without a word of it."""
+    return await _stats(ask, await entered(ask, ask.query()))
+
+
+async def _stats(ask: Ask, place: Entered) -> Answer:
+    stats = await ask.services.memories.stats(place.space)
+    plan, facts = plan_of(stats.plan), msgspec.structs.asdict(stats)
+    limits = {name: limit for name in ("memories", "queries") if (limit := getattr(plan, name)) is not None}
+    version = facts.pop("version")
+    return ask.answer(MemoryStats(**facts | {"space": place.told}, limits=limits, log_version=version))
+
+
+@table.add(
+    "PUT",
+    "/v1/memory/plan",
+    (Verb.ISSUE, Thing.MEMORY),
+    body=PlanBody,
+    answer=MemoryStats,
+    sensitive=True,
+    errors=(errors.NotFound, errors.VersionConflict),
+    example={"owner": "ana", "plan": "standard"},
+)
+async def plan_memory(ask: Ask) -> Answer:
+    """Put a space on a plan, which says how much it may hold and be asked."""
+    body: PlanBody = await ask.body()
+    plan_of(body.plan)
+    place = await entered(ask, body)
+    await ask.services.memories.plan(place.space, body.plan, owner=place.owner)
+    return await _stats(ask, place)
+
+
+@table.add(
+    "POST",
+    "/v1/memory/clades",
+    (Verb.SHARE, Thing.MEMORY),
+    body=CladeBody,
+    answer=CladeView,
+    status=HTTPStatus.CREATED,
+    errors=(errors.AlreadyExists, errors.VersionConflict),
+    example={"name": "desk", "users": ["bob"], "agents": {"critic": "read"}},
+)
+async def make_clade(ask: Ask) -> Answer:
+    """Begin a space that is shared with others; it is yours."""
+    body: CladeBody = await ask.body()
+    wrong = [word for word in body.agents.values() if word not in ("none", "read", "read_write")]
+    if wrong:
+        raise Invalid(f"an agent may none, read or read_write, not {wrong[0][:80]!r}")
+    isolation = Isolation(model="per_user", users=body.users, agents=body.agents)
+    if not await made_clade(ask, body.name, isolation):
+        raise AlreadyExists("there is a clade of that name already; choose another name")
+    return ask.answer(CladeView(name=body.name, space=f"clade/{body.name}"))
+
+
+# ── coming and going ──
+
+
+@table.add(
+    "GET",
+    "/v1/memory/export",
+    (Verb.EXPORT, Thing.MEMORY),
+    query=SpaceQuery,
+    answer=bytes,
+    pieces=True,
+    media=LINES,
+    sensitive=True,
+    errors=(errors.NotFound,),
+)
+async def export_memory(ask: Ask) -> Answer:
+    """Every memory of a space as JSONL, one a line."""
+    place = await entered(ask, ask.query())
+    await entered(ask, ask.query(), READ)
+    name = b'attachment; filename="memory.jsonl"'
+    headers = [*ask.headers, (b"content-disposition", name)]
+    return Answer(HTTPStatus.OK, b"", LINES.encode(), headers, _exported(ask, place))
+
+
+async def _exported(ask: Ask, place: Entered) -> AsyncGenerator[bytes, None]:
+    async for document in ask.services.memories.exported(place.space):
+        yield msgspec.json.encode(document) + b"\n"
+
+
+@table.add(
+    "POST",
+    "/v1/memory/import",
+    (Verb.CREATE, Thing.MEMORY),
+    query=SpaceQuery,
+    body=bytes,
+    answer=ImportedMemories,
+    takes=(LINES,),
+    errors=(*KEEPING, errors.BadExport),
+)
+async def import_memory(ask: Ask) -> Answer:
+    """Keep what lines say: those of an export, JSON objects, or plain text. What is there is left alone."""
+    from perdure.edge.recollecting import Bringing, lines_of, marks_of
+
+    place = await entered(ask, ask.query())
+    lines = lines_of((await ask.request.body()).splitlines())
+    memories = ask.services.memories
+    known = (await memories.shelves.look(place.space)).shelf
+    there = {mark: memory.id for memory in known for mark in marks_of(memory)}
+
+    async def keep(asked: Sequence[Keeping], key: str | None) -> tuple[Memory, ...]:
+        closed = await closed_sources(ask, asked)
+        open = [one if one.source.session not in closed else _without_session(one) for one in asked]
+        return await kept(ask, place, open, key)
+
+    async def move(ids: Sequence[str], status: Status, reason: str) -> int:
+        return await memories.move(place.space, ids, status, reason)
+
+    done = await Bringing(keep, move, there).bring(lines, None)
+    return ask.answer(ImportedMemories(space=place.told, **msgspec.structs.asdict(done)))
+
+
+def _without_session(asked: Keeping) -> Keeping:
+    """A memory that comes from a session which is not here, or is somebody else's."""
+    source = msgspec.structs.replace(asked.source, session="", version=0, checkpoint="")
+    return msgspec.structs.replace(asked, source=source)

@@ -1,0 +1,29 @@
+"""How a server remembers, as an operator writes it down."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from perdure.core.memory.plans import DEFAULT, PLANS
+
+ROOM = 1 << 30
+
+
+class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Memory: by which embedder it is found, how much of it is at hand, and on which plan spaces are."""
+
+    embedder: Annotated[
+        str,
+        Meta(min_length=1, description="what makes vectors of memories: `auto` what is installed, `none` words alone"),
+    ] = "auto"
+    room: Annotated[
+        int, Meta(ge=1 << 20, le=1 << 50, description="bytes of RAM for the spaces at hand, of each tenant")
+    ] = ROOM
+    plan: Annotated[str, Meta(description=f"the plan of spaces that an admin has put on none: {', '.join(PLANS)}")] = (
+        DEFAULT
+    )
+
+    def __post_init__(self) -> None:
+        if self.plan not in PLANS:
+            raise ValueError(f"there is no plan {self.plan[:80]!r}; there are {', '.join(PLANS)}")

@@ -1,0 +1,1 @@
+"""What turns texts into vectors: from installed packages without a network, or by an endpoint elsewhere."""

@@ -1,0 +1,1 @@
+"""What memories are searched with."""

@@ -1,0 +1,371 @@
+"""Consolidation of memory spaces: run in batches, resumed after a crash, looked at, and undone.
+
+Each batch of steps is one append together with how far the run has got, decided on the space as it stands then. So a
+run that is killed anywhere has done each of its steps wholly or not at all, whoever goes on with it does none twice,
+and two that run at once do no harm.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+import msgspec
+
+from perdure.core.errors import NotFound, PerdureError, Refused
+from perdure.core.memory import plans
+from perdure.core.memory.cadence import FRESH, OPEN, due_at, open_run
+from perdure.core.memory.consolidating import PHASES, Doubt, Near, Phase, Planned, Step, judged, planned
+from perdure.core.memory.parts import TAG, Memory, Space, Status, space_of
+from perdure.core.memory.shelf import Run, Shelf
+from perdure.core.memory.stepping import UNDONE, Bench, Trace
+from perdure.core.session.event import Event, Payload
+from perdure.core.session.memories import MemoryChanged, MemoryMoved, MemoryRun
+from perdure.ports.store import Head, Query, Row
+from perdure.services.judging import AT_ONCE, Judging
+from perdure.services.memories import Memories
+from perdure.services.shelves import Known
+from perdure.waiting import aside
+
+BATCH: Final = 100
+"""Steps of one append."""
+BACK: Final = 2_000
+"""Events of one append when a run is undone."""
+DOUBTS: Final = 200
+"""Pairs that a model is asked about in one run, at most."""
+NEARBY: Final = 6
+CHUNK: Final = 256
+PAGE: Final = 500
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run has got: steps done and known of in this phase, and all that was found so far."""
+
+    run: str
+    phase: str
+    done: int
+    total: int
+    found: dict[str, int]
+
+
+class Did(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that a run did to a memory, for review."""
+
+    version: int
+    at: int
+    id: str
+    did: str
+    """A status it was given, or `changed`."""
+    by: str = ""
+    reason: str = ""
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+
+
+class Swept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sweep did: runs by space, and what failed."""
+
+    ran: dict[str, Run] = {}
+    failed: dict[str, str] = {}
+
+
+class Consolidating:
+    """What edges call. Without a judge, rules and vectors decide alone."""
+
+    def __init__(self, memories: Memories, judging: Judging | None = None, *, batch: int = BATCH, fresh: int = FRESH):
+        self._shelves = memories.shelves
+        self._sessions = memories.shelves.sessions
+        self._judging = judging
+        self._batch = batch
+        self._fresh = fresh
+        self._due: dict[Space, tuple[bytes, int | None]] = {}
+
+    # ── running ──
+
+    async def run(
+        self,
+        space: Space,
+        *,
+        trigger: str = "demand",
+        dry: bool = False,
+        told: Callable[[Progress], None] | None = None,
+    ) -> Run:
+        """Consolidate a space; a run that is not over is gone on with. `QuotaReached` when the plan has none on demand.
+        A dry one writes nothing, and says what would be found.
+        """
+        shelf = (await self._shelves.look(space)).shelf
+        if not shelf.version:
+            raise NotFound(f"nothing is remembered in {space}; keep something first", space=str(space))
+        if trigger == "demand":
+            plans.must_consolidate(plans.plan_of(shelf.plan), str(space))
+        if dry:
+            found: dict[str, int] = {}
+            for step in await self.preview(space):
+                found[step.phase] = found.get(step.phase, 0) + 1
+            return Run(id="", phase="dry", trigger=trigger, found=found, at=self._sessions.ambient.now())
+        run, ours = await self._begun(space, trigger)
+        busy = self._sessions.ambient.now() - run.at < self._fresh
+        if run.phase not in OPEN or (trigger == "schedule" and busy and not ours):
+            return run
+        return await self._went_on(space, run, told)
+
+    async def preview(self, space: Space) -> tuple[Step, ...]:
+        """The steps that a run would take now, as far as rules and vectors decide."""
+        known, now = await self._shelves.look(space), self._sessions.ambient.now()
+        bench, apart = Bench(dict(known.shelf.memories)), await self._apart(known)
+        taken: list[Step] = []
+        for phase in PHASES:
+            steps = (await self._planned(known, phase, [*bench], apart)).steps
+            taken += [step for step in steps if bench.take(step, "", now)]
+        return tuple(taken)
+
+    async def _begun(self, space: Space, trigger: str) -> tuple[Run, bool]:
+        """The run that is to be gone on with, or a new one, and whether it is; on schedule, the last one when none is
+        due.
+        """
+        id, now = self._sessions.fresh_id(), self._sessions.ambient.now()
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            if open_run(shelf) is not None or (trigger == "schedule" and not self._is_due(shelf, now)):
+                return []
+            return [MemoryRun(id=id, phase="began", trigger=trigger)]
+
+        shelf = (await self._shelves.write(space, decide))[0].shelf
+        run = shelf.runs.get(id) or open_run(shelf) or next(reversed(shelf.runs.values()), None)
+        return run or Run(id="", phase="ended", trigger=trigger), id in shelf.runs
+
+    def _is_due(self, shelf: Shelf, now: int) -> bool:
+        at = due_at(shelf, self._fresh)
+        return at is not None and at <= now
+
+    async def _went_on(self, space: Space, run: Run, told: Callable[[Progress], None] | None) -> Run:
+        known = await self._shelves.look(space)
+        apart = await self._apart(known)
+        begin = run.place.partition(":")[0]
+        for phase in PHASES[PHASES.index(begin) if begin in PHASES else 0 :]:
+            known = await self._shelves.look(space)
+            plan = await self._planned(known, phase, [*known.shelf], apart)
+            for first in range(0, len(plan.steps), self._batch):
+                run = await self._stepped(space, run.id, phase, plan.steps[first : first + self._batch])
+                if run.phase not in OPEN:
+                    return run
+                if told is not None:
+                    done = min(first + self._batch, len(plan.steps))
+                    told(Progress(run=run.id, phase=phase, done=done, total=len(plan.steps), found=run.found))
+            if plan.doubts and self._judging is not None:
+                run = await self._judged(known, run, plan.doubts)
+        return await self._ended(space, run.id)
+
+    async def _planned(
+        self, known: Known, phase: Phase, memories: Sequence[Memory], apart: frozenset[tuple[str, str]]
+    ) -> Planned:
+        near = await self._nearness(known, memories) if phase == "same" else None
+        now = self._sessions.ambient.now()
+        return await aside(lambda: planned(phase, memories, now, near=near, apart=apart))
+
+    async def _nearness(self, known: Known, memories: Sequence[Memory]) -> Near | None:
+        """How near memories are to those kept since the last run, by their vectors; None where there are none."""
+        if self._shelves.embedder() is None:
+            return None
+        found: dict[str, list[tuple[str, float]]] = {}
+        since = _last(known.shelf)
+        fit = (memory for memory in memories if memory.status is Status.LIVE and not memory.flags)
+        texts = [memory.content for memory in fit if memory.recorded_at > since]
+        for first in range(0, len(texts), CHUNK):
+            chunk = texts[first : first + CHUNK]
+            async with known.lane:
+                index = known.index
+                found |= await aside(lambda: {text: index.near(text, k=NEARBY) for text in chunk})  # noqa: B023
+        return lambda text: found.get(text, ())
+
+    async def _stepped(
+        self, space: Space, id: str, phase: Phase, steps: Sequence[Step], model: str = "", cost: int = 0
+    ) -> Run:
+        """Take some steps, as far as they still fit, and write how far the run has got: all in one append."""
+        now = self._sessions.ambient.now()
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            run = shelf.runs[id]
+            if run.phase not in OPEN:
+                return []
+            bench, payloads, found = Bench(shelf.memories), list[Payload](), dict(run.found)
+            for step in steps:
+                taken = bench.take(step, id, now)
+                if taken:
+                    found[step.phase] = found.get(step.phase, 0) + 1
+                    payloads += taken
+            if not payloads and not cost:
+                return []
+            place = f"{phase}:{sum(found.values())}"
+            spent = {"model": model or run.model, "cost": run.cost + cost}
+            return [*payloads, MemoryRun(id=id, phase="stepped", place=place, found=found, **spent)]  # type: ignore[arg-type]
+
+        return (await self._shelves.write(space, decide))[0].shelf.runs[id]
+
+    async def _judged(self, known: Known, run: Run, doubts: Sequence[Doubt]) -> Run:
+        """Have a model look at what is doubtful and new since the last run, as far as the budget goes."""
+        judging, memories = self._judging, known.shelf.memories
+        if judging is None:
+            return run
+        since, steps_of = _last(known.shelf), dict[Doubt, tuple[Memory, Memory]]()
+        for doubt in doubts:
+            older, newer = memories.get(doubt.older), memories.get(doubt.newer)
+            if older is not None and newer is not None and max(older.recorded_at, newer.recorded_at) > since:
+                steps_of[doubt] = (older, newer)
+        asked = [*steps_of.items()][:DOUBTS]
+        for first in range(0, len(asked), AT_ONCE):
+            some = asked[first : first + AT_ONCE]
+            left, key = judging.budget - run.cost, f"{run.id}:{first}"
+            heard = await judging.judge([pair for _, pair in some], left, key)
+            if heard is None:
+                break
+            pairs = zip(some, heard.words, strict=True)
+            steps = [step for (doubt, _), word in pairs if (step := judged(doubt, word, memories)) is not None]
+            run = await self._stepped(known.space, run.id, "same", steps, heard.model, heard.cost)
+        return run
+
+    async def _ended(self, space: Space, id: str) -> Run:
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            run = shelf.runs[id]
+            over = MemoryRun(id=id, phase="ended", place="", found=run.found, model=run.model, cost=run.cost)
+            return [over] if run.phase in OPEN else []
+
+        return (await self._shelves.write(space, decide))[0].shelf.runs[id]
+
+    # ── looking back ──
+
+    async def runs(self, space: Space) -> tuple[Run, ...]:
+        """The runs there were, oldest first."""
+        return tuple((await self._shelves.look(space)).shelf.runs.values())
+
+    async def steps(self, space: Space, run: str) -> tuple[Did, ...]:
+        """What a run did, and what was done to take it back."""
+        return tuple(_told(event) for event in (await self._traced(space, run)).did)
+
+    async def undo(self, space: Space, run: str) -> int:
+        """Take a run back: every memory it touched is as it was before; how many there were. What was forgotten since
+        stays so. `Refused` names what others have changed since in the same places.
+        """
+        restored = set[str]()
+        while True:
+            trace = await self._traced(space, run)
+            if trace.shelf.runs[run].phase == "undone":
+                return len(restored)
+            if others := trace.others():
+                raise Refused(
+                    f"memories that run {run} changed were changed since by others: {', '.join(others[:5])}"
+                    f"{f' and {len(others) - 5} more' if len(others) > 5 else ''}; undo those changes first",
+                    run=run,
+                    memories=list(others),
+                )
+            if await self._took_back(space, run, trace, restored):
+                return len(restored)
+
+    async def _took_back(self, space: Space, run: str, trace: Trace, restored: set[str]) -> bool:
+        """Write the next of what takes a run back; whether that was the last. Nothing if the log has grown."""
+        payloads = trace.back()
+        last = len(payloads) <= BACK
+        wanted: list[Payload] = [*payloads[:BACK], MemoryRun(id=run, phase="undone" if last else "undoing")]
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            return wanted if shelf.version == trace.shelf.version else []
+
+        _, outcome = await self._shelves.write(space, decide)
+        written = [event.data for event in outcome.events]
+        restored |= {data.id for data in written if isinstance(data, MemoryMoved | MemoryChanged)}
+        return last and bool(written)
+
+    async def _traced(self, space: Space, run: str) -> Trace:
+        known = await self._shelves.look(space)
+        if run not in known.shelf.runs:
+            raise NotFound(f"there is no run {run[:80]!r} in {space}; runs lists those there are", run=run[:80])
+        return await self._sessions.log.steadily(known.session, lambda head: self._read(head, Trace(run)))
+
+    async def _apart(self, known: Known) -> frozenset[tuple[str, str]]:
+        """Steps of runs that were undone: nobody wants them taken again."""
+        undone = {run.id for run in known.shelf.runs.values() if run.phase in ("undone", "undoing")}
+        if not undone:
+            return frozenset()
+        taken = await self._sessions.log.steadily(known.session, lambda head: self._read(head, _Taken(undone)))
+        return frozenset(taken.steps)
+
+    async def _read(self, head: Head, reader: "Any") -> "Any":
+        pages = self._sessions.log.pages(head, head.anchor_version)
+        async with aclosing(pages):
+            async for page in pages:
+                reader.take(page)
+        return reader
+
+    # ── on schedule ──
+
+    async def due(self, now: int) -> list[Space]:
+        """Spaces whose plan's cadence is over."""
+        found: list[Space] = []
+        after: tuple[int, Any] | None = None
+        while True:
+            query = Query(tenant=self._sessions.identity.tenant, tags=(TAG,), limit=PAGE, after=after)
+            rows = await self._sessions.store.find(query)
+            for row in rows:
+                at = await self._due_at(row)
+                if at is not None and at[1] <= now:
+                    found.append(at[0])
+            if len(rows) < PAGE:
+                return found
+            after = (rows[-1].created_at, rows[-1].session)
+
+    async def _due_at(self, row: Row) -> tuple[Space, int] | None:
+        space = space_of(row.tenant, row.session, row.title)
+        if space is None:
+            return None
+        known = self._due.get(space)
+        if known is None or known[0] != row.digest:
+            try:
+                shelf = await self._sessions.log.steadily(
+                    row.session, lambda head: self._read(head, Shelf(self._shelves.plan))
+                )
+            except NotFound:
+                return None
+            known = self._due[space] = (row.digest, due_at(shelf, self._fresh))
+        return None if known[1] is None else (space, known[1])
+
+    async def sweep(self, now: int | None = None) -> Swept:
+        """Run what is due. What another node is at is left to it; what fails keeps no other from its turn."""
+        ran, failed = dict[str, Run](), dict[str, str]()
+        for space in await self.due(self._sessions.ambient.now() if now is None else now):
+            try:
+                ran[str(space)] = await self.run(space, trigger="schedule")
+            except PerdureError as error:
+                failed[str(space)] = str(error)
+        return Swept(ran=ran, failed=failed)
+
+
+class _Taken:
+    """Reads which steps some runs took."""
+
+    def __init__(self, runs: set[str]) -> None:
+        self._runs = runs
+        self.steps: set[tuple[str, str]] = set()
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Read on."""
+        for event in events:
+            data = event.data
+            if isinstance(data, MemoryMoved | MemoryChanged) and data.run in self._runs and data.reason != UNDONE:
+                if isinstance(data, MemoryMoved):
+                    self.steps.add((data.id, data.by or "prune"))
+                elif [*data.after] == ["importance"]:
+                    self.steps.add((data.id, "rank"))
+
+
+def _last(shelf: Shelf) -> int:
+    """When the last run began that came to its end; what was kept before was looked at."""
+    return max((run.began_at for run in shelf.runs.values() if run.phase == "ended"), default=-1)
+
+
+def _told(event: Event) -> Did:
+    data = event.data
+    shared: dict[str, Any] = {"version": event.version, "at": event.at}
+    if isinstance(data, MemoryMoved):
+        return Did(**shared, id=data.id, did=data.status, by=data.by, reason=data.reason)
+    if isinstance(data, MemoryChanged):
+        return Did(**shared, id=data.id, did="changed", reason=data.reason, before=data.before, after=data.after)
+    return Did(**shared, id=event.target or "", did="kept")

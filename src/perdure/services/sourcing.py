@@ -1,0 +1,119 @@
+"""What came from one source, over all spaces of a tenant: taken out of use, brought back, or erased.
+
+Along go what consolidation made of it and what was promoted of it. Every step may be repeated: what was done by a call
+that was cut short is not done again.
+"""
+
+import msgspec
+
+from perdure.core.errors import VersionConflict
+from perdure.core.memory.parts import Space
+from perdure.core.memory.sourcing import QUARANTINED, By, quarantining, releasing
+from perdure.core.session.event import Event
+from perdure.core.session.ids import SessionId
+from perdure.core.session.memories import MemoryMoved
+from perdure.services.erasure import Erasure
+from perdure.services.memories import Memories
+from perdure.services.shelves import Decide
+
+ERASED = "its source was erased"
+
+
+class Touched(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done: to how many memories of which spaces. `restored` had been superseded by what was taken out of
+    use, and count again.
+    """
+
+    action: str
+    source: str
+    value: str
+    spaces: dict[str, int] = {}
+    restored: int = 0
+
+    @property
+    def memories(self) -> int:
+        """How many memories, and of what is erased also proposals, it concerns."""
+        return sum(self.spaces.values())
+
+
+class Gone(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that was erased: branches that were given a copy of its log first, and what was learnt from it,
+    memories and proposals, that went along.
+    """
+
+    branches: int
+    memories: int
+
+
+class Sourcing:
+    """Quarantine, release and erasure by source."""
+
+    def __init__(self, memories: Memories, erasure: Erasure) -> None:
+        self._memories = memories
+        self._shelves = memories.shelves
+        self._erasure = erasure
+
+    async def report(self, by: By) -> Touched:
+        """What comes from a source, without touching it."""
+        found = await self._memories.traced(by.meant())
+        return _touched("report", by, {space: len(ids) for space, ids in found.items()})
+
+    async def quarantine(self, by: By, reason: str = "") -> Touched:
+        """Take what comes from a source out of use: nothing of it is found or shown any more. What it had superseded
+        counts again.
+        """
+        found, counts, restored = await self._memories.traced(by.meant()), dict[Space, int](), 0
+        for space, ids in found.items():
+            moved = await self._moved(
+                space,
+                lambda shelf, ids=ids: quarantining(shelf, ids, by.mark, reason or QUARANTINED),  # type: ignore[misc]
+            )
+            own = sum(one.id in ids for one in moved)
+            restored += len(moved) - own
+            if own:
+                counts[space] = own
+        return _touched("quarantine", by, counts, restored)
+
+    async def release(self, by: By) -> Touched:
+        """Bring back what was quarantined by its source, as it was before."""
+        counts = dict[Space, int]()
+        for space in await self._shelves.spaces():
+            events = await self._told(space)
+            if not any(isinstance(event.data, MemoryMoved) and event.data.run == by.mark for event in events):
+                continue
+            moved = await self._moved(space, lambda shelf, events=events: releasing(shelf, events, by.mark))  # type: ignore[misc]
+            if moved:
+                counts[space] = len(moved)
+        return _touched("release", by, counts)
+
+    async def erase(self, by: By, reason: str = "") -> Touched:
+        """Take what comes from a source out of every space's log, for good."""
+        return _touched("erase", by, await self._memories.forget_all(by.meant(), reason or ERASED))
+
+    async def erase_session(self, session: SessionId, expected: int | None = None) -> Gone:
+        """Remove a session for good, and before that what was learnt from it. `VersionConflict` if it is not at the
+        version `expected`.
+        """
+        row = (await self._shelves.sessions.log.head(session)).row
+        if expected not in (None, row.version):
+            told = f"session {session} is at version {row.version}, not {expected}; look at it before erasing it"
+            raise VersionConflict(told, session=session, version=row.version)
+        forgotten = await self._memories.forget_source(session, ERASED)
+        return Gone(branches=await self._erasure.erase(session, expected), memories=sum(forgotten.values()))
+
+    async def _moved(self, space: Space, decide: Decide) -> list[MemoryMoved]:
+        _, outcome = await self._shelves.write(space, decide)
+        return [event.data for event in outcome.events if isinstance(event.data, MemoryMoved)]
+
+    async def _told(self, space: Space) -> list[Event]:
+        """Moves in the log of a space."""
+        log = self._shelves.sessions.log
+        session = self._shelves.session_of(space)
+        events = await log.steadily(session, lambda head: log.events(head, head.anchor_version))
+        return [event for event in events if event.kind == MemoryMoved.kind]
+
+
+def _touched(action: str, by: By, counts: dict[Space, int], restored: int = 0) -> Touched:
+    source, value = by.named
+    spaces = {str(space): count for space, count in counts.items()}
+    return Touched(action=action, source=source, value=value, spaces=spaces, restored=restored)

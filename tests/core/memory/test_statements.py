@@ -1,0 +1,86 @@
+"""Statements are read so that paraphrases meet and different things do not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perdure.core.memory.statements import read
+
+PARAPHRASES = [
+    ("Morpho USDC vault base APY: 2.3%", "The base APY of the Morpho USDC vault is currently 2.30 percent"),
+    ("Morpho USDC vault base APY: 2.3%", "Base APY on the Morpho USDC vault is 230 bps. Updated 2026-03-08."),
+    ("The budget is $1,500", "The budget is 1500 USD"),
+    ("The budget is 1.5k dollars", "Note that the budget is $1,500"),
+    ("Ana lives in Berlin", "Ana resides in Berlin"),
+    ("Ana has three kids", "Ana has 3 children"),
+    ("User hates olives", "The user does not like olives"),
+    ("The launch is on March 8, 2026", "The launch is on 2026-03-08"),
+    ("Café Central opens at 8", "cafe central opens at 8"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), PARAPHRASES)
+def test_paraphrases_have_the_same_terms(one: str, other: str) -> None:
+    assert (read(one).bag, read(one).denied) == (read(other).bag, read(other).denied)
+
+
+ONE_THING = [
+    ("Morpho USDC vault base APY: 2.3%", "Base APY for Morpho's USDC vault rose to 3.1%"),
+    ("Ana lives in Berlin", "Ana moved to Lisbon last month"),
+    ("Ana lives in Berlin", "Ana moved from Berlin to Lisbon"),
+    ("Ana is based in Rome", "Ana's home is in Lisbon"),
+    ("The user prefers dark mode", "The user now prefers light mode"),
+    ("Prefers Aave over Compound", "Prefers Compound over Aave"),
+    ("Ana's favourite colour is blue", "The favorite color of Ana is green"),
+    ("The budget is $500", "The budget was raised from $500 to $800"),
+    ("The deadline of the report is Friday", "The deadline of the report is Monday"),
+    ("Ana works at Acme", "Ana works for Globex"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ONE_THING)
+def test_two_values_of_one_thing_have_one_key(one: str, other: str) -> None:
+    before, after = read(one).frame, read(other).frame
+    assert before is not None
+    assert after is not None
+    assert before.key == after.key
+    assert before.value != after.value
+
+
+SEVERAL = [
+    ("Ana bought 3 ETH", "Ana bought 5 ETH"),
+    ("Wallet 5 has a balance of 20 ETH", "Wallet 6 has a balance of 30 ETH"),
+    ("Ana likes coffee", "Ana likes tea"),
+    ("Ana visited Berlin", "Ana visited Lisbon"),
+    ("Aave USDC vault APY: 2.3%", "Morpho USDC vault APY: 3.1%"),
+    ("Ana lives in Berlin", "Bruno lives in Lisbon"),
+    ("Ana moved 5 ETH to a cold wallet", "Ana moved 5 ETH to an exchange"),
+    ("Ana is tall", "Ana is kind"),
+    ("Ana works at Acme", "Ana works as a nurse"),
+    ("The user prefers window seats", "The user prefers vegan food"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SEVERAL)
+def test_different_things_have_no_key_in_common(one: str, other: str) -> None:
+    before, after = read(one).frame, read(other).frame
+    assert before is None or after is None or before.key != after.key
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_read_and_its_names_and_numbers_are_among_its_terms(text: str) -> None:
+    statement = read(text)
+    assert all(statement.terms)
+    assert statement.numbers <= statement.bag
+    assert {*statement.names} <= statement.bag
+
+
+@given(st.lists(st.sampled_from("Ana lives in Berlin 2.3% $5 : is not from to 2026-03-08 March 8, was # -".split())))
+def test_any_words_of_a_statement_can_be_read(words: list[str]) -> None:
+    statement = read(" ".join(words))
+    assert statement.frame is None or (statement.frame.key and statement.frame.value)
+
+
+def test_a_denial_said_twice_over_is_a_denial() -> None:
+    assert read("User doesn't like horror movies anymore").denied
+    assert not read("The user does not dislike olives").denied

@@ -1,0 +1,97 @@
+"""Where memories come from, on the command line: by source, along with a session, and under an answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import perdure
+from perdure.edge.cli import exits
+from perdure.edge.cli.sourcing import COMMANDS
+from perdure.edge.cli.sourcing import source as group
+from tests.edge.cli.conftest import Run, Seeded
+
+Asked = Callable[..., Any]
+GOLD = "Gold is dug in the northern hills near Velm"
+
+
+@pytest.fixture
+def learnt(seeded: Seeded) -> Seeded:
+    """Two vaults have learnt from one session, one of them something else besides."""
+    with perdure.open(seeded.path, memory="none") as db:
+        for agent in ("ana", "ben"):
+            db.memory(agent).add(f"{GOLD}, says {agent}", source={"kind": "user", "session": seeded.trip, "version": 2})
+        db.memory("ana").add("Lives in Lisbon")
+    return seeded
+
+
+def contents(asked: Asked, agent: str = "ana") -> list[str]:
+    return [one["content"] for one in asked("memory", "list", "--agent", agent)["memories"]]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_there_with_help(name: str) -> None:
+    result = CliRunner().invoke(group, [name, "--help"])
+    assert result.exit_code == 0
+    assert all(word in result.output for word in ("--session", "--writer", "--uri", "--json"))
+
+
+def test_a_source_is_counted_quarantined_and_released(run: Run, asked: Asked, learnt: Seeded) -> None:
+    named = ("--session", learnt.trip)
+    told = asked("memory", "source", "report", *named)
+    assert (told["memories"], told["spaces"]) == (2, {"vault/ana": 1, "vault/ben": 1})
+    assert "1 in vault/ben" in run("memory", "source", "report", *named).stdout
+    assert asked("memory", "source", "quarantine", *named, "--reason", "it lies")["memories"] == 2
+    assert (contents(asked), contents(asked, "ben")) == (["Lives in Lisbon"], [])
+    assert run("memory", "source", "release", *named).stdout.startswith("brought back 2 memories\n")
+    assert len(contents(asked)) == 2
+
+
+def test_a_source_is_erased_when_somebody_says_yes(run: Run, asked: Asked, learnt: Seeded) -> None:
+    named = ("memory", "source", "erase", "--session", learnt.trip)
+    refused = run(*named, input="n\n")
+    assert (refused.exit_code, "nothing was erased" in refused.stderr) == (exits.CALLER, True)
+    assert "Erase 2 memories for good?" in refused.stderr
+    assert len(contents(asked)) == 2
+    assert run(*named, "--yes").stdout.startswith("erased 2 memories\n")
+    assert (contents(asked), contents(asked, "ben")) == (["Lives in Lisbon"], [])
+
+
+def test_a_source_is_named_once(run: Run, learnt: Seeded) -> None:
+    for words in ((), ("--writer", "x", "--uri", "y")):
+        result = run("memory", "source", "report", *words)
+        assert result.exit_code == exits.CALLER
+        assert "name one source" in result.stderr
+
+
+def test_a_session_is_erased_with_what_was_learnt_from_it(run: Run, asked: Asked, learnt: Seeded) -> None:
+    result = run("sessions", "erase", learnt.trip, "--yes", "--memories")
+    assert result.exit_code == 0, result.stderr
+    assert "and 2 memories that came from it" in result.stdout
+    assert contents(asked) == ["Lives in Lisbon"]
+    assert asked("sessions", "erase", learnt.open, "--yes", "--memories")["memories"] == 0
+
+
+def test_an_answer_tells_which_memories_it_rests_on(run: Run, asked: Asked, learnt: Seeded) -> None:
+    with perdure.open(learnt.path, memory="none") as db:
+        session = db.create("Digging", config={"model": "offline/echo", "memory": {"agent": "ana"}})
+        session.send(f"They say that {GOLD}, says ana")
+        plain = db.create("Plain", config={"model": "offline/echo"})
+        plain.send("hello")
+    found = asked("memory", "why", session.id, "1")
+    [ground] = found["grounds"]
+    assert (found["turn"], ground["how"], ground["source"]["session"]) == (1, "words", learnt.trip)
+    table = run("memory", "why", session.id, "1").stdout
+    assert ground["memory"] in table
+    assert f"user {learnt.trip}"[:20] in table
+    assert "no memories were shown" in run("memory", "why", plain.id, "1").stdout
+    assert run("memory", "why", session.id, "7").exit_code == exits.NOT_FOUND
+
+
+def test_a_space_says_whether_what_passes_all_gates_is_reviewed(run: Run, asked: Asked, learnt: Seeded) -> None:
+    named = ("memory", "auto-accept")
+    assert asked(*named, "--agent", "ana") == {"space": "vault/ana", "auto": False}
+    assert "becomes a memory of vault/ana" in run(*named, "on", "--agent", "ana").stdout
+    assert asked(*named, "--agent", "ana")["auto"] is True
+    assert "is reviewed for vault/ana" in run(*named, "off", "--agent", "ana").stdout

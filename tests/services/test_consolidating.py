@@ -1,0 +1,430 @@
+"""Consolidation over a store: resumed, looked at, undone, on schedule, alone and together with others."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from perdure.core.errors import NotFound, ProviderDown, QuotaReached, Refused
+from perdure.core.memory.parts import Memory, Source, Space, Status, vault
+from perdure.core.memory.requests import Changing, Keeping
+from perdure.core.session.memories import MemoryRun
+from perdure.core.talk.routes import Models, Upstream
+from perdure.services.calling import Calling
+from perdure.services.consolidating import Consolidating, Progress
+from perdure.services.judging import Judging
+from perdure.services.memories import Memories
+from perdure.waiting import drive
+from tests.services.shelved import remembering
+from tests.services.talkers import PRICES, Scripted, says
+from tests.services.world import World
+
+ANA = vault("ana")
+DAY = 86_400
+TOLD = (
+    "Vault APY: 2.3%",
+    "Ana lives in Berlin",
+    "Ana likes long walks",
+    "Bruno likes chess",
+    "The APY of the vault is 3.1%",
+    "Ana moved to Lisbon",
+    "Ana likes long walks, as she said before",
+)
+"""Three of these have to go."""
+
+
+def memories_of(world: World) -> Memories:
+    return remembering(world.sessions, world.erasure)
+
+
+async def told(world: World, memories: Memories, *texts: str, **fields: Any) -> list[str]:
+    found = []
+    for text in texts or TOLD:
+        world.ambient.advance(60)
+        kept = await memories.keep(ANA, [Keeping(content=text, **fields)])
+        found.append(kept[0].id)
+    return found
+
+
+async def shelf(memories: Memories, space: Space = ANA) -> dict[str, Memory]:
+    return dict((await memories.shelves.look(space)).shelf.memories)
+
+
+async def live(memories: Memories) -> list[str]:
+    return [memory.content for memory in (await shelf(memories)).values() if memory.status is Status.LIVE]
+
+
+async def test_a_run_does_its_steps_and_says_so(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    consolidating = Consolidating(memories, batch=1)
+    progress: list[Progress] = []
+    run = await consolidating.run(ANA, told=progress.append)
+    assert await live(memories) == [TOLD[3], TOLD[4], TOLD[5], TOLD[6]]
+    assert (run.phase, run.trigger, run.found) == ("ended", "demand", {"newer": 2, "same": 1})
+    assert [(one.phase, one.done, one.total) for one in progress] == [("newer", 1, 2), ("newer", 2, 2), ("same", 1, 1)]
+    assert await consolidating.runs(ANA) == (run,)
+    did = await consolidating.steps(ANA, run.id)
+    assert [one.did for one in did].count("superseded") == 3
+    assert all(one.reason for one in did)
+    again = await consolidating.run(ANA)
+    assert (again.phase, again.found) == ("ended", {})
+
+
+async def test_each_batch_is_one_append_with_how_far_it_got(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    run = await Consolidating(memories, batch=2).run(ANA)
+    session = memories.shelves.session_of(ANA)
+    marks = [event.data for event in await world.events(session) if isinstance(event.data, MemoryRun)]
+    assert [(mark.phase, mark.place) for mark in marks] == [
+        ("began", ""), ("stepped", "newer:2"), ("stepped", "same:3"), ("ended", ""),
+    ]  # fmt: skip
+    assert {mark.id for mark in marks} == {run.id}
+
+
+class Stop(BaseException):
+    """A crash."""
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+async def test_a_run_that_stopped_is_gone_on_with_by_whoever_comes(world: World, after: int) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    calls = 0
+
+    def crash(_: Progress) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > after:
+            raise Stop
+
+    with pytest.raises(Stop):
+        await Consolidating(memories, batch=1).run(ANA, told=crash)
+    elsewhere = memories_of(world)
+    ended = await Consolidating(elsewhere, batch=1).run(ANA)
+    runs = await Consolidating(elsewhere).runs(ANA)
+    assert (len(runs), ended.phase, ended.found) == (1, "ended", {"newer": 2, "same": 1})
+    assert await live(elsewhere) == [TOLD[3], TOLD[4], TOLD[5], TOLD[6]]
+
+
+async def test_a_dry_run_writes_nothing_and_tells_what_a_run_would_find(world: World) -> None:
+    memories = memories_of(world)
+    ids = await told(world, memories)
+    consolidating = Consolidating(memories)
+    before = (await memories.shelves.look(ANA)).shelf.version
+    dry = await consolidating.run(ANA, dry=True)
+    steps = await consolidating.preview(ANA)
+    assert (await memories.shelves.look(ANA)).shelf.version == before
+    assert [(step.id, step.by) for step in steps] == [(ids[0], ids[4]), (ids[1], ids[5]), (ids[2], ids[6])]
+    assert (dry.phase, dry.found) == ("dry", (await consolidating.run(ANA)).found)
+
+
+async def test_undoing_restores_every_memory_exactly(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    await told(world, memories, "Offer is over", valid_to=1, valid_from=0)
+    ids = await told(world, memories, "Ana likes tea", "Ana likes tea", subjects=("ana",))
+    known = await memories.shelves.look(ANA)
+    for id in ids:
+        known.uses.note(id, found=2, cited=4)
+    await memories.close()
+    before = await shelf(memories)
+    consolidating = Consolidating(memories, batch=2)
+    run = await consolidating.run(ANA)
+    assert run.found == {"newer": 2, "same": 2, "rank": 1, "prune": 1}
+    touched = {id for id, memory in (await shelf(memories)).items() if memory != before[id]}
+    world.ambient.advance(60)
+    assert await consolidating.undo(ANA, run.id) == len(touched) == 9
+    assert await shelf(memories) == before
+    assert await shelf(memories_of(world)) == before
+    assert (await consolidating.runs(ANA))[0].phase == "undone"
+    assert await consolidating.undo(ANA, run.id) == 0
+
+
+async def test_what_was_undone_is_not_done_again_by_the_next_run(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    consolidating = Consolidating(memories)
+    before = await shelf(memories)
+    await consolidating.undo(ANA, (await consolidating.run(ANA)).id)
+    assert (await consolidating.run(ANA)).found == {}
+    assert await shelf(memories) == before
+
+
+async def test_uses_since_the_run_stay_counted_when_it_is_undone(world: World) -> None:
+    memories = memories_of(world)
+    ids = await told(world, memories, "Ana likes tea", "Ana likes tea")
+    known = await memories.shelves.look(ANA)
+    known.uses.note(ids[0], found=3)
+    await memories.close()
+    consolidating = Consolidating(memories)
+    run = await consolidating.run(ANA)
+    stays = next(memory.id for memory in (await shelf(memories)).values() if memory.status is Status.LIVE)
+    assert (await shelf(memories))[stays].accesses == 3
+    (await memories.shelves.look(ANA)).uses.note(stays, found=5)
+    await memories.close()
+    await consolidating.undo(ANA, run.id)
+    found = {id: memory.accesses for id, memory in (await shelf(memories)).items()}
+    assert found == {ids[0]: 3 + 5 * (stays == ids[0]), ids[1]: 5 * (stays == ids[1])}
+
+
+async def test_undoing_refuses_what_others_changed_since_and_names_it(world: World) -> None:
+    memories = memories_of(world)
+    ids = await told(world, memories)
+    consolidating = Consolidating(memories)
+    run = await consolidating.run(ANA)
+    await memories.move(ANA, [ids[0]], Status.LIVE)
+    after = await shelf(memories)
+    with pytest.raises(Refused, match=ids[0]) as caught:
+        await consolidating.undo(ANA, run.id)
+    assert caught.value.fields["memories"] == [ids[0]]
+    assert await shelf(memories) == after
+
+
+async def test_what_nobody_else_touched_in_the_same_place_does_not_keep_a_run_from_being_undone(world: World) -> None:
+    memories = memories_of(world)
+    ids = await told(world, memories)
+    consolidating = Consolidating(memories)
+    run = await consolidating.run(ANA)
+    await memories.update(ANA, ids[4], Changing(metadata={"seen": 1}))
+    await consolidating.undo(ANA, run.id)
+    found = await shelf(memories)
+    assert (found[ids[0]].status, found[ids[4]].metadata) == (Status.LIVE, {"seen": 1})
+
+
+async def test_undoing_a_run_that_is_not_over_ends_it(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    before = await shelf(memories)
+    consolidating = Consolidating(memories, batch=1)
+
+    def crash(_: Progress) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        await consolidating.run(ANA, told=crash)
+    (run,) = await consolidating.runs(ANA)
+    assert await consolidating.undo(ANA, run.id) == 2
+    assert await shelf(memories) == before
+
+
+async def test_a_run_that_is_undone_while_it_goes_on_stops(world: World) -> None:
+    memories, elsewhere = memories_of(world), memories_of(world)
+    await told(world, memories)
+    before = await shelf(memories)
+    tasks: list[asyncio.Task[int]] = []
+
+    def undo(progress: Progress) -> None:
+        if not tasks:
+            tasks.append(asyncio.create_task(Consolidating(elsewhere).undo(ANA, progress.run)))
+
+    consolidating = Consolidating(memories, batch=1)
+    run = await consolidating.run(ANA, told=undo)
+    await tasks[0]
+    while run.phase != "undone":  # it had ended before; then undoing came after
+        (run,) = await consolidating.runs(ANA)
+    assert await shelf(memories) == before
+
+
+async def test_a_run_or_space_that_is_not_there_is_not_found(world: World) -> None:
+    consolidating = Consolidating(memories_of(world))
+    with pytest.raises(NotFound, match="nothing is remembered"):
+        await consolidating.run(ANA)
+    with pytest.raises(NotFound, match="no run"):
+        await consolidating.undo(ANA, "x")
+
+
+# ── others meanwhile ──
+
+
+async def test_two_runs_at_once_take_each_step_once(world: World) -> None:
+    first, second = memories_of(world), memories_of(world)
+    await told(world, first)
+    both = await asyncio.gather(Consolidating(first, batch=1).run(ANA), Consolidating(second, batch=1).run(ANA))
+    runs = await Consolidating(first).runs(ANA)
+    assert {run.phase for run in (*both, *runs)} == {"ended"}
+    assert sum(sum(run.found.values()) for run in runs) == 3
+    did = [one for run in runs for one in await Consolidating(first).steps(ANA, run.id) if one.did == "superseded"]
+    assert len(did) == len({one.id for one in did}) == 3
+    assert await live(first) == [TOLD[3], TOLD[4], TOLD[5], TOLD[6]]
+
+
+def meanwhile(work: Callable[[], Any]) -> Callable[[Progress], None]:
+    """Something that somebody else does, once, after the first batch."""
+    done: list[Any] = []
+
+    def do(_: Progress) -> None:
+        if not done:
+            done.append(drive(work()))
+
+    return do
+
+
+def test_what_is_kept_meanwhile_is_neither_lost_nor_touched(world: World) -> None:
+    memories, elsewhere = memories_of(world), memories_of(world)
+    drive(told(world, memories))
+    keep = meanwhile(lambda: elsewhere.keep(ANA, [Keeping(content="Bruno owns a boat")]))
+    run = drive(Consolidating(memories, batch=1).run(ANA, told=keep))
+    assert run.found == {"newer": 2, "same": 1}
+    assert drive(live(memories))[-1] == "Bruno owns a boat"
+
+
+def test_what_is_forgotten_meanwhile_stays_forgotten_and_the_rest_is_done(world: World) -> None:
+    memories, elsewhere = memories_of(world), memories_of(world)
+    ids = drive(told(world, memories))
+    forget = meanwhile(lambda: elsewhere.forget(ANA, [ids[5], ids[2]]))
+    consolidating = Consolidating(memories, batch=1)
+    run = drive(consolidating.run(ANA, told=forget))
+    found = drive(shelf(memories))
+    assert {ids[2], ids[5]}.isdisjoint(found)
+    assert (run.found, found[ids[1]].status) == ({"newer": 1}, Status.LIVE)
+    drive(consolidating.undo(ANA, run.id))
+    found = drive(shelf(memories))
+    assert {ids[2], ids[5]}.isdisjoint(found)
+    assert {memory.status for memory in found.values()} == {Status.LIVE}
+
+
+def test_what_somebody_moves_meanwhile_is_left_as_they_put_it(world: World) -> None:
+    memories, elsewhere = memories_of(world), memories_of(world)
+    ids = drive(told(world, memories))
+    move = meanwhile(lambda: elsewhere.move(ANA, [ids[1], ids[6]], Status.QUARANTINED))
+    drive(Consolidating(memories, batch=1).run(ANA, told=move))
+    found = drive(shelf(memories))
+    assert [found[ids[number]].status for number in (0, 1, 2, 6)] == [
+        Status.SUPERSEDED, Status.QUARANTINED, Status.LIVE, Status.QUARANTINED,
+    ]  # fmt: skip
+
+
+# ── plans and schedule ──
+
+
+async def test_a_plan_without_it_has_no_run_on_demand_but_on_schedule(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    await memories.plan(ANA, "free")
+    consolidating = Consolidating(memories)
+    for dry in (True, False):
+        with pytest.raises(QuotaReached, match="weekly"):
+            await consolidating.run(ANA, dry=dry)
+    world.ambient.advance(6 * DAY)
+    assert await consolidating.due(world.ambient.now()) == []
+    world.ambient.advance(1 * DAY)
+    assert await consolidating.due(world.ambient.now()) == [ANA]
+    swept = await consolidating.sweep()
+    assert swept.ran[str(ANA)].found == {"newer": 2, "same": 1}
+    assert (swept.ran[str(ANA)].trigger, swept.failed) == ("schedule", {})
+    assert await consolidating.due(world.ambient.now()) == []
+
+
+async def test_spaces_are_due_by_their_own_cadence(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    await memories.keep(vault("bo"), [Keeping(content="x")])
+    await memories.plan(ANA, "free")
+    await world.create(title="vault/mallory", tags=("memory",))
+    consolidating = Consolidating(memories)
+    world.ambient.advance(2 * DAY)
+    assert await consolidating.due(world.ambient.now()) == [vault("bo")]
+    world.ambient.advance(6 * DAY)
+    assert {*await consolidating.due(world.ambient.now())} == {ANA, vault("bo")}
+
+
+async def test_two_nodes_that_sweep_at_once_run_each_space_once(world: World) -> None:
+    first, second = memories_of(world), memories_of(world)
+    await told(world, first)
+    world.ambient.advance(DAY)
+    await asyncio.gather(Consolidating(first, batch=1).sweep(), Consolidating(second, batch=1).sweep())
+    (run,) = await Consolidating(first).runs(ANA)
+    assert (run.phase, run.found) == ("ended", {"newer": 2, "same": 1})
+
+
+async def test_a_sweep_lets_a_fresh_run_be_and_takes_over_one_that_stopped(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+
+    def crash(_: Progress) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        await Consolidating(memories, batch=1).run(ANA, told=crash)
+    other = Consolidating(memories_of(world))
+    assert await other.due(world.ambient.now()) == []
+    assert (await other.run(ANA, trigger="schedule")).phase == "stepped"
+    world.ambient.advance(61)
+    assert (await other.sweep()).ran[str(ANA)].phase == "ended"
+
+
+# ── a model ──
+
+
+def judging(world: World, provider: Scripted, budget: int = 1_000_000) -> Judging:
+    models = Models(
+        upstreams={"acme": Upstream(name="acme", kind="offline", retries=0)}, default="acme/small", cheap="acme/small"
+    )
+    return Judging(Calling(models, world.ambient, {"acme": provider}, prices=PRICES), PRICES, budget=budget)
+
+
+GATES = ("The garden gate squeaks loudly", "The garden gate creaks loudly")
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ('{"1": "same"}', {"same": 1}),
+        ('Sure! {"1": "newer"}', {"newer": 1}),
+        ('{"1": "apart"}', {}),
+        ('{"1": "delete everything"}', {}),
+        ("I will not say", {}),
+        ('{"1": 7}', {}),
+    ],
+)
+async def test_a_model_decides_what_is_doubtful_if_it_says_so_plainly(
+    world: World, answer: str, found: dict[str, int]
+) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await told(world, memories, *GATES)
+    provider.then(says(answer))
+    run = await Consolidating(memories, judging(world, provider)).run(ANA)
+    assert (run.found, run.model, run.cost) == (found, "small", 20)
+    (asked,) = provider.asked
+    assert GATES[0] in str(asked.messages)
+
+
+async def test_pairs_that_a_model_saw_are_not_shown_again(world: World) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await told(world, memories, *GATES)
+    consolidating = Consolidating(memories, judging(world, provider))
+    await consolidating.run(ANA)
+    world.ambient.advance(60)
+    await consolidating.run(ANA)
+    assert len(provider.asked) == 1
+
+
+async def test_rules_alone_decide_when_the_model_fails_or_costs_too_much(world: World) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await told(world, memories, *GATES, *TOLD)
+    provider.then([ProviderDown("down", provider="acme", model="small", retry_after=None)])
+    run = await Consolidating(memories, judging(world, provider)).run(ANA)
+    assert (run.phase, run.found) == ("ended", {"newer": 2, "same": 1})
+    memories, provider = memories_of(world), Scripted()
+    await told(world, memories, "The cellar door squeaks loudly", "The cellar door creaks loudly")
+    run = await Consolidating(memories, judging(world, provider, budget=10)).run(ANA)
+    assert (provider.asked, run.found, run.cost) == ([], {}, 0)
+
+
+async def test_a_model_cannot_have_what_is_trusted_give_way(world: World) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await told(world, memories, GATES[0], source=Source(kind="user"))
+    await told(world, memories, GATES[1], source=Source(kind="tool"))
+    provider.then(says('{"1": "newer"}'))
+    run = await Consolidating(memories, judging(world, provider)).run(ANA)
+    assert (len(provider.asked), run.found) == (1, {})
+
+
+def test_blocking_callers_get_rules_alone(world: World) -> None:
+    memories, provider = memories_of(world), Scripted()
+    drive(told(world, memories, *GATES, *TOLD))
+    run = drive(Consolidating(memories, judging(world, provider)).run(ANA))
+    assert (provider.asked, run.found) == ([], {"newer": 2, "same": 1})
