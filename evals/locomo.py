@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evals.scoring import fitting, mean, recall, reciprocal
+from perdure.core.memory.injecting import AROUND
+from perdure.core.talk.remembered import Memory, memories_text
 from perdure.embedders.making import made
 from perdure.indexes.ram import RamIndex
 from perdure.ports.memory import Embedder, Item
 
 BUDGET = 3_000
 """Tokens of an injection."""
-FRAME = 16
-"""Tokens around a memory in an injection: its marks, its date."""
+LETTERS = 4
+"""Of a token, about."""
 CATEGORIES = {1: "several hops", 2: "time", 3: "open", 4: "one hop"}
 _UNANSWERABLE = 5
 
@@ -78,8 +80,10 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
 
 
 def tokens(item: Item) -> int:
-    """How many tokens a memory takes in an injection, roughly and rather too many."""
-    return (len(item.text) + len(item.author)) // 4 + 1 + FRAME
+    """How many tokens a memory takes in an injection, as a model reads it there."""
+    text = f"{item.author}: {item.text}" if item.author else item.text
+    told = memories_text([Memory(type="episode", content=text, importance=0.5, age="100d")])
+    return (len(told) - len(AROUND)) // LETTERS + 1
 
 
 def measured(data: Iterable[Conversation], embedder: Embedder | None) -> list[Result]:

@@ -389,3 +389,11 @@ def test_an_item_that_is_unmade_is_said_before_the_next() -> None:
     index = RamIndex(Hashed())
     given = [UNMADE if at < 2 else b"" for at in range(len(TEXTS))]
     assert index.add(items(), given)[2:] == both[2:]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.integers(1, 4))
+def test_a_prior_counts_as_if_everybody_had_been_asked_for_it(priors: list[float], k: int) -> None:
+    index = RamIndex(None)
+    index.add([Item(id=str(at), text=f"the key is under mat {at % 3} and mat {at}") for at in range(len(priors))])
+    everything = index.search("key under mat 1", k=len(priors), prior=lambda id: priors[int(id)])
+    assert index.search("key under mat 1", k=k, prior=lambda id: priors[int(id)]) == everything[:k]

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from perdure.core.memory.plans import DEFAULT
-from perdure.services.shelves import ROOM
+from perdure.core.memory.plans import DEFAULT, ROOM
 
 if TYPE_CHECKING:
     from collections.abc import Callable

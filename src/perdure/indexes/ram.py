@@ -6,6 +6,7 @@ threads take turns; texts are embedded outside of that. Without numpy, words and
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import nlargest
 from typing import Any, Final
 
 from perdure.core.memory.asking import Asked, asked, traits
@@ -114,9 +115,7 @@ class RamIndex:
             table = {name: _picked(values, chosen) for name, values in signals.items()}
             if vector is not None:
                 table["meaning"] = self._vectors.meanings(chosen, vector)
-            if prior is not None:
-                table["prior"] = [prior(self._slots.ids[slot]) for slot in chosen]
-            return self._found(chosen, table, k)
+            return self._found(chosen, table, k, prior)
 
     def near(self, text: str, *, k: int = 10) -> list[tuple[str, float]]:
         """See the port."""
@@ -169,12 +168,21 @@ class RamIndex:
             return (int(known.min()), int(known.max())) if len(known) else ()
         return self._slots.days
 
-    def _found(self, chosen: list[int], table: dict[str, list[float]], k: int) -> list[Found]:
+    def _found(
+        self, chosen: list[int], table: dict[str, list[float]], k: int, prior: Callable[[str], float] | None
+    ) -> list[Found]:
         ids = self._slots.ids
         totals = [0.0] * len(chosen)
         for name, values in table.items():
             weight = self._weights[name]
             totals = [total + weight * value for total, value in zip(totals, values, strict=True)]
+        if prior is not None and chosen:
+            weight = self._weights["prior"]
+            least = nlargest(k, totals)[-1] - weight  # whoever has less is not among the best, whatever its prior
+            table["prior"] = [
+                prior(ids[slot]) if total >= least else 0.0 for slot, total in zip(chosen, totals, strict=True)
+            ]
+            totals = [total + weight * value for total, value in zip(totals, table["prior"], strict=True)]
         best = sorted(range(len(chosen)), key=lambda at: (-totals[at], chosen[at]))[:k]
         return [
             Found(

@@ -11,12 +11,10 @@ prefix that their names have.
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
-from jwt import PyJWK, PyJWTError
-from jwt.api_jws import PyJWS
 
 from perdure.core.access.given import APART, must_be_name
 from perdure.core.access.roles import Actor, Role
@@ -25,6 +23,9 @@ from perdure.core.session.shown import shown
 from perdure.ports.ambient import Ambient
 from perdure.services.signed import LONGEST, split, unspelled
 from perdure.waiting import Lane, aside
+
+if TYPE_CHECKING:  # loaded with the first token, so that a server starts quickly
+    from jwt import PyJWK
 
 SECOND: Final = 1_000_000
 ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
@@ -49,7 +50,6 @@ REFUSED: Final = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "zip", "e
 """Header fields that would have us take keys from a token, or read it in another way."""
 Text = Annotated[str, msgspec.Meta(max_length=512)]
 Fetch: TypeAlias = Callable[[str, float], bytes]
-_JWS: Final = PyJWS(algorithms=list(ALGORITHMS))
 CREDENTIAL: Final = "iss_"
 """How the credential of those begins whom an issuer vouches for."""
 _NOBODY: Final = "the issuer does not say who this is, or of which tenant; ask your operator"
@@ -135,7 +135,7 @@ class Key(msgspec.Struct, frozen=True):
     """A public key with the algorithm it is for."""
 
     algorithm: str
-    key: PyJWK
+    key: "PyJWK"
 
 
 class Keyring:
@@ -203,6 +203,9 @@ class Outside:
 
     async def identify(self, token: str) -> Actor:
         """Whom a token names, or `Unauthenticated`."""
+        from jwt import PyJWTError
+        from jwt.api_jws import PyJWS
+
         pieces = split(token, SIZE)
         if pieces is None:
             raise Unauthenticated(_WORDS)
@@ -214,7 +217,7 @@ class Outside:
             key = await self._rings[issuer.issuer].key(head.kid, head.alg)
             if key is None:
                 raise Unauthenticated(_WORDS)
-            raw = _JWS.decode(token, key.key, algorithms=[head.alg])
+            raw = PyJWS(algorithms=[head.alg]).decode(token, key.key, algorithms=[head.alg])
             claims, document = msgspec.json.decode(raw, type=Vouched), msgspec.json.decode(raw, type=dict[str, Any])
         except (PyJWTError, msgspec.MsgspecError, ValueError, RecursionError):
             raise Unauthenticated(_WORDS) from None
@@ -252,6 +255,7 @@ def fetched(place: str, timeout: float) -> bytes:
 
 def keys_in(raw: bytes, algorithms: tuple[str, ...]) -> dict[tuple[str | None, str], Key]:
     """The public signing keys of a set that fit an allowed algorithm; all others are passed over."""
+    from jwt import PyJWK, PyJWTError
 
     class Set(msgspec.Struct):
         keys: list[dict[str, Any]]

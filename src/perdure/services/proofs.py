@@ -13,8 +13,6 @@ from typing import Annotated, Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
-from jwt import PyJWK, PyJWTError
-from jwt.api_jws import PyJWS
 
 from perdure.core.errors import RateLimited, Unauthenticated
 from perdure.ports.ambient import Ambient
@@ -28,7 +26,6 @@ NONCE: Final = 300
 LONGEST: Final = 4096
 SEEN: Final = 100_000
 """Proofs that are remembered at a time."""
-_JWS: Final = PyJWS(algorithms=["ES256", "EdDSA"])
 _PORTS: Final = {"http": 80, "https": 443}
 Number = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]{43}\Z")]
 """256 bits: a coordinate of either curve, or a hash."""
@@ -100,13 +97,16 @@ class Proofs:
         return print_
 
     def _opened(self, proof: object) -> tuple[Header, Proof]:
+        from jwt import PyJWK, PyJWTError  # loaded with the first proof, so that a server starts quickly
+        from jwt.api_jws import PyJWS
+
         pieces = split(proof, LONGEST)
         if pieces is None:
             raise self._refusal("it is none")
         try:
             header = msgspec.json.decode(unspelled(pieces[0]), type=Header)
             key = PyJWK(msgspec.to_builtins(header.jwk), header.alg)
-            raw = _JWS.decode(".".join(pieces), key, algorithms=[header.alg])
+            raw = PyJWS(algorithms=[header.alg]).decode(".".join(pieces), key, algorithms=[header.alg])
             return header, msgspec.json.decode(raw, type=Proof)
         except (PyJWTError, msgspec.MsgspecError, ValueError, TypeError, KeyError, RecursionError):
             raise self._refusal("it is none") from None

@@ -14,7 +14,7 @@ import msgspec
 
 from perdure.core.errors import AlreadyExists, CallerError, NotFound, PerdureError, VersionConflict
 from perdure.core.memory.parts import TAG, Space, space_of
-from perdure.core.memory.plans import DEFAULT
+from perdure.core.memory.plans import DEFAULT, ROOM
 from perdure.core.memory.shelf import Changes, Shelf
 from perdure.core.memory.uses import Uses
 from perdure.core.session import commands as do
@@ -28,8 +28,6 @@ from perdure.services.embedding import MakeIndex, item_of
 from perdure.services.sessions import Outcome, Sessions
 from perdure.waiting import Lane, aside, wholly
 
-ROOM: Final = 1 << 30
-"""Bytes that spaces at hand may take together."""
 EACH: Final = 600
 """Bytes that a memory takes beside its words and its place in the index, about."""
 RETRIES: Final = 100

@@ -8,14 +8,12 @@ import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from hmac import new as hmac
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
-from jwt.algorithms import HMACAlgorithm
-from jwt.api_jws import PyJWS
 
 from perdure.core.errors import KeyMissing, TokenRevoked
 
@@ -26,15 +24,30 @@ KEY_BYTES: Final = 32
 Secret: TypeAlias = Callable[[str], Awaitable[Sequence[tuple[str, bytes]]]]
 """The keys of a kind with their ids: the current one first, then those before it that still count."""
 _SHAPE: Final = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)", re.ASCII)
-_JWS: Final = PyJWS(algorithms=[ALGORITHM])
-_HS256: Final = HMACAlgorithm(HMACAlgorithm.SHA256)
 T = TypeVar("T", bound=msgspec.Struct)
+
+
+@cache
+def _jws() -> Any:
+    """What signs and spells. It is loaded with the first token, so that a server starts quickly."""
+    from jwt.api_jws import PyJWS
+
+    return PyJWS(algorithms=[ALGORITHM])
+
+
+@cache
+def _hs256() -> Any:
+    from jwt.algorithms import HMACAlgorithm
+
+    return HMACAlgorithm(HMACAlgorithm.SHA256)
 
 
 @lru_cache(256)
 def header(typ: str, kid: str) -> str:
     """The one header that a token of this type, signed with this key, can have."""
-    return _JWS.encode(b"", bytes(KEY_BYTES), algorithm=ALGORITHM, headers={"typ": typ, "kid": kid}).partition(".")[0]
+    headers = {"typ": typ, "kid": kid}
+    spelled: str = _jws().encode(b"", bytes(KEY_BYTES), algorithm=ALGORITHM, headers=headers)
+    return spelled.partition(".")[0]
 
 
 class Ring:
@@ -57,7 +70,8 @@ class Ring:
         """The claims as a token, signed with the current key."""
         kid, key = self._keys[0]
         headers = {"typ": self._typ, "kid": kid}
-        return _JWS.encode(msgspec.json.encode(claims), key, algorithm=ALGORITHM, headers=headers)
+        token: str = _jws().encode(msgspec.json.encode(claims), key, algorithm=ALGORITHM, headers=headers)
+        return token
 
     def opened(self, token: object, into: type[T]) -> T | None:
         """What a token claims; None when it is none of ours, was changed, or is of another kind."""
@@ -67,7 +81,7 @@ class Ring:
         told, claims, signature = pieces
         key = next((key for kid, key in self._keys if header(self._typ, kid) == told), None)
         try:
-            if key is None or not _HS256.verify(f"{told}.{claims}".encode(), key, unspelled(signature)):
+            if key is None or not _hs256().verify(f"{told}.{claims}".encode(), key, unspelled(signature)):
                 return None
             return msgspec.json.decode(unspelled(claims), type=into)
         except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -4,15 +4,19 @@ A session says itself which agent's vault and which clades it is shown and learn
 must not reach with that what is not theirs.
 """
 
+from typing import TYPE_CHECKING
+
 from perdure.core.access.isolation import MODELS
 from perdure.core.errors import Invalid, NotFound
 from perdure.core.memory.owning import vault_of
 from perdure.core.memory.parts import LETHE, Space, vault
 from perdure.core.session.origin import Origin
-from perdure.services.shelves import Shelves
+
+if TYPE_CHECKING:  # a server starts without it
+    from perdure.services.shelves import Shelves
 
 
-async def vault_for(shelves: Shelves, owner: str, agent: str) -> Space:
+async def vault_for(shelves: "Shelves", owner: str, agent: str) -> Space:
     """The vault that sessions of an owner learn into for an agent. Whoever opened the store has it by the agent's name
     alone; for anybody else the owner's name stands before it, unless the vault of that name is the owner's already.
     """
@@ -38,7 +42,7 @@ def _plainly(agent: str) -> tuple[Space, ...]:
         return ()
 
 
-async def is_open(shelves: Shelves, space: Space, owner: str) -> bool:
+async def is_open(shelves: "Shelves", space: Space, owner: str) -> bool:
     """Whether a space is there, and its log the owner's, or of those whom it lets in; lethe is everybody's."""
     origin = await _origin(shelves, space)
     if origin is None:
@@ -49,7 +53,7 @@ async def is_open(shelves: Shelves, space: Space, owner: str) -> bool:
     return isolation is not None and isolation.model in MODELS and owner in isolation.users
 
 
-async def _origin(shelves: Shelves, space: Space) -> Origin | None:
+async def _origin(shelves: "Shelves", space: Space) -> Origin | None:
     try:
         return (await shelves.sessions.loader.load(shelves.session_of(space))).state.origin
     except NotFound:

@@ -32,6 +32,7 @@ from perdure.core.session.event import Draft, Payload, draft
 from perdure.core.session.kinds import KINDS, blank
 from perdure.core.session.lifecycle import MOVE_NAMES, MOVES, ExitCriterion, Moved, Phase
 from perdure.core.session.links import ConflictFound, Linked, Merged, Relation
+from perdure.core.session.memories import MemoryPlanned
 from perdure.core.session.origin import Config, Configured, Created
 from perdure.core.session.redaction import Redacted
 from perdure.core.session.scratchpad import ScratchpadWritten
@@ -103,6 +104,7 @@ def test_a_session_whose_vars_do_not_fit_is_not_activated() -> None:
 EVERY_COMMAND: list[do.Command] = [
     do.Append(drafts=(Draft(Message(role="user")),)),
     do.Record(drafts=(Draft(Message(role="user")),)),
+    do.Remember(drafts=(Draft(MemoryPlanned(plan="free")),)),
     do.Retract(first=1, upto=1),
     do.Configure(title="x"),
     do.MoveTo(event="suspend"),

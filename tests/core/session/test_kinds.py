@@ -22,7 +22,8 @@ DESIGNED = """
     linked shared merged conflict_found retrieval verification_result repair exit_criterion compensation_registered
     compensated cleaned cleanup_failed other_ended feedback redacted agent_joined agent_paused agent_resumed
     room_message delegation round noted retracted model_asked model_answered corrected taken_up approval_asked
-    approval_given
+    approval_given memory_kept memory_changed memory_moved memory_planned memory_proposed memory_reviewed memory_run
+    memories_cited memories_embedded memories_extracted memories_recalled memories_used
 """.split()
 
 

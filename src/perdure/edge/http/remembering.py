@@ -5,9 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from perdure.core.memory.plans import DEFAULT, PLANS
-
-ROOM = 1 << 30
+from perdure.core.memory.plans import DEFAULT, PLANS, ROOM
 
 
 class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

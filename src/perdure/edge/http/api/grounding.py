@@ -1,6 +1,6 @@
 """What an answer rests on: the memories that its turn was shown, and where those come from."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -13,7 +13,9 @@ from perdure.edge.http.asking import Ask, missing
 from perdure.edge.http.reaching import must_see_all, state_of
 from perdure.edge.http.routes import Table
 from perdure.edge.http.spaces import READ, Place, may_enter
-from perdure.services.grounding import Ground
+
+if TYPE_CHECKING:  # loaded with the first request about it, so that a server starts quickly
+    from perdure.services.grounding import Ground
 
 table = Table()
 UNTOLD: Final = Source()
@@ -72,7 +74,7 @@ async def turn_memories(ask: Ask) -> Answer:
     )
 
 
-def _view(ground: Ground, told: bool) -> GroundView:
+def _view(ground: "Ground", told: bool) -> GroundView:
     facts = msgspec.structs.asdict(ground.support)
     return GroundView(
         memory_id=facts.pop("memory"),

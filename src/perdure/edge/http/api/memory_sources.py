@@ -7,13 +7,13 @@ from msgspec import Meta
 
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
-from perdure.core.memory.sourcing import By
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.remembered import Text
 from perdure.edge.http.routes import Table
 
 if TYPE_CHECKING:  # loaded with the first request about it, so that a server starts quickly
+    from perdure.core.memory.sourcing import By
     from perdure.services.sourcing import Touched
 
 table = Table()
@@ -102,7 +102,9 @@ async def erase_source(ask: Ask) -> Answer:
     return _touched(ask, await ask.services.sourcing.erase(_by(body), body.reason))
 
 
-def _by(body: SourcesBody) -> By:
+def _by(body: SourcesBody) -> "By":
+    from perdure.core.memory.sourcing import By
+
     return By(session=body.session, writer=body.writer, uri=body.uri)
 
 
