@@ -35,15 +35,15 @@ from perdure.services.nodes import is_gone
 from perdure.services.questions import Question
 from perdure.services.requests import BranchRequest
 from perdure.services.trails import Trails
-from perdure.services.underway import Piecemeal, Underway
+from perdure.services.underway import Piecemeal, Underway, has_words
 from perdure.waiting import unbroken
 
 FOLLOWED: Final = 64
 """How many branches of a session are looked at for the one that a client goes on with, the newest first."""
 DIVERGED: Final = "diverged"
 """What a branch is called that a client's history made."""
-AT_ONCE: Final = 4
-"""So many frames are handed on at once, each by itself."""
+BREATH: Final = 0.001
+"""Seconds after an answer's first words in which whoever waits for them has the processor; what comes then, waits."""
 GRACE: Final = 10.0
 """Seconds in which answers may come to their end when a server is stopped."""
 FORGOTTEN: Final = 3_600_000_000
@@ -89,9 +89,12 @@ class Gateway:
 
     # ── before ──
 
-    async def record(self, session: SessionId, incoming: Incoming) -> Recorded:
-        """Write down what is new in a client's history, and reserve what the answer may cost."""
-        state = await self._cleared(session)
+    async def record(self, session: SessionId, incoming: Incoming, state: State) -> Recorded:
+        """Write down what is new in a client's history, and reserve what the answer may cost. The session is as it was
+        when its client was let in.
+        """
+        if state.budget.asked:
+            state = await self._cleared(session)
         found = await self._matched(session, state, incoming)
         if state.budget.asked:  # its last question is not answered yet: two answers to one cannot both follow it
             found = msgspec.structs.replace(found, diverged=True)
@@ -234,13 +237,14 @@ class Gateway:
     async def _relayed(
         self, recorded: Recorded, incoming: Incoming, frames: Any, piecemeal: Piecemeal, began: int
     ) -> None:
-        folding, number = piecemeal.folding, 0
+        folding, spoken = piecemeal.folding, False
         try:
             async with aclosing(frames):
                 async for frame in frames:
                     piecemeal.take(frame)
-                    if (number := number + 1) <= AT_ONCE:  # more may be there already: the first words go out first
-                        await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, no time
+                    if not spoken:  # more may be there already: the first words go out first
+                        spoken = has_words(frame)
+                        await self._desk.ambient.sleep(BREATH if spoken else 0)
             if not folding.ended:
                 raise ProviderCut("the provider's answer broke off in the middle; ask again")
             await self._took(recorded, incoming, piecemeal.candidate, folding.answer(), began)

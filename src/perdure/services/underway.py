@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.core.errors import PerdureError
 from perdure.core.talk.folding import Folding
+from perdure.core.talk.parts import Delta
 from perdure.core.talk.routes import Candidate, Route
 from perdure.ports.provider import Frame, Sending
 from perdure.services.calling import Answered, Begun, Calling
@@ -22,8 +23,7 @@ class Underway:
     def __init__(self, calling: Calling, route: Route, sending: Sending) -> None:
         self._gate = asyncio.Event()
         held = msgspec.structs.replace(sending, after=self._gate)
-        asked = calling.begin(route, held) if held.ask.stream else calling.whole(route, held)
-        self._task: asyncio.Task[Begun | Answered] = asyncio.create_task(asked)
+        self._task: asyncio.Task[Begun | Answered] = asyncio.create_task(_asked(calling, route, held))
 
     def send(self) -> None:
         """The log has it: let it go."""
@@ -44,6 +44,11 @@ class Underway:
         found = await self._task
         assert isinstance(found, Answered)
         return found
+
+
+async def _asked(calling: Calling, route: Route, sending: Sending) -> Begun | Answered:
+    await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, in which the log's writer is called: it works meanwhile
+    return await (calling.begin(route, sending) if sending.ask.stream else calling.whole(route, sending))
 
 
 class Piecemeal:
@@ -80,3 +85,8 @@ class Piecemeal:
             if isinstance(item, PerdureError):
                 raise item
             yield item
+
+
+def has_words(frame: Frame) -> bool:
+    """Whether it says something."""
+    return any(isinstance(piece, Delta) for piece in frame.pieces)

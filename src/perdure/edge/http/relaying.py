@@ -51,7 +51,7 @@ async def answered(ask: Ask, form: Form) -> Answer:
             if wishes.mode == "manage":
                 return await _managed(ask, form, body, asked, wishes)
             incoming = _incoming(ask, form, body, asked, wishes)
-            return await _recorded(ask, incoming, await ask.services.gateway.record(ask.id, incoming))
+            return await _recorded(ask, incoming, await ask.services.gateway.record(ask.id, incoming, state))
     incoming = _incoming(ask, form, body, asked, wishes)
     return await _recorded(ask, incoming, await ask.services.gateway.account(await addressing.ledger(ask), incoming))
 
