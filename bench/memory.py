@@ -76,7 +76,7 @@ def opened(place: str, folder: Path, embedder: str) -> Iterator[Services]:
     from perdure.waiting import drive
 
     services = embedded(place, keys=Given(True, str(folder / "master"), str(folder / "vault")))
-    services.remembering = MemorySettings(embedder=embedder, room=ROOM)
+    services.memory = MemorySettings(embedder=embedder, room=ROOM)
     try:
         yield services
     finally:

@@ -48,6 +48,6 @@ async def test_a_script_that_is_none_is_refused() -> None:
 def test_it_needs_no_client_for_http() -> None:
     code = (
         "import sys; from perdure.providers.making import made; from perdure.core.talk.routes import OFFLINE;"
-        "import perdure.services.calling; made(OFFLINE.upstreams['offline']); print('aiohttp' in sys.modules)"
+        "import perdure.services.calling; made(OFFLINE.upstreams['offline']); print('httptools' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -326,7 +326,8 @@ async def test_a_long_error_is_read_as_far_as_it_may_be(server: Server, monkeypa
 
 
 async def test_without_the_extra_one_is_told_how_to_get_it(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.delitem(sys.modules, "perdure.providers.connecting", raising=False)
+    monkeypatch.setitem(sys.modules, "httptools", None)
     error = await failure(provider_of(server, "anthropic"), sending("echo"), stream=True)
     assert "perdure[gateway]" in str(error)
 

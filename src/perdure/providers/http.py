@@ -1,14 +1,13 @@
 """The way to one upstream: a pool of connections, requests with time limits, answers with size limits.
 
 Neither proxies nor redirects are followed, no cookies are kept, nothing is compressed: what was sent is what arrives,
-byte for byte. Whoever stops reading hangs up. aiohttp is loaded with the first request.
+byte for byte. Whoever stops reading hangs up. The connections' parser is loaded with the first request.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -26,7 +25,7 @@ from perdure.providers.events import Cutting, Event, TooLong
 from perdure.providers.failing import Telling, said
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from perdure.providers.connecting import Connections, Reply
 
 WHOLE: Final = 64 << 20
 """Bytes of a whole answer, at most."""
@@ -60,13 +59,23 @@ class Line:
     def __init__(self, upstream: Upstream, telling: Telling) -> None:
         self._upstream = upstream
         self._telling = telling
-        self._session: ClientSession | None = None
+        self._connections: Connections | None = None
 
     async def whole(self, post: Post) -> bytes:
         """The whole answer."""
         patience = self._upstream.first_byte_timeout * LONGER
-        async with self._asked(post, patience) as response, self._within(post, patience):
-            return await self._read(post, response, WHOLE)
+        response: Reply | None = None
+        try:
+            async with asyncio.timeout(patience):
+                response = await self._sent(post)
+                if response.status != OK:
+                    raise await self._refusal(post, response)
+                return await self._read(post, response, WHOLE)
+        except (OSError, ValueError) as error:
+            raise self._meant(post, error, patience, begun=response is not None) from error
+        finally:
+            if response is not None:
+                response.close()  # which leaves a connection alone that has delivered everything
 
     async def events(self, post: Post) -> AsyncGenerator[Event, None]:
         """The answer, event by event, until the stream ends."""
@@ -76,7 +85,7 @@ class Line:
             cutting, size = Cutting(EVENT), 0
             while True:
                 async with self._within(post, patience, begun=size > 0):
-                    data = await response.content.readany()
+                    data = await response.read()
                 if not data:
                     break
                 size += len(data)
@@ -94,50 +103,49 @@ class Line:
 
     async def close(self) -> None:
         """Let go of all connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            connections.close()
 
     # ── one request ──
 
     @asynccontextmanager
-    async def _asked(self, post: Post, patience: float) -> "AsyncIterator[ClientResponse]":
+    async def _asked(self, post: Post, patience: float) -> "AsyncIterator[Reply]":
         """The answer to a request, from its headers on; hung up when left early."""
         async with self._within(post, patience, begun=False):
             response = await self._sent(post)
         try:
             if response.status != OK:
                 async with self._within(post, patience):
-                    body = await self._read(post, response, ERROR, cut=True)
-                raise self._telling.refused(post.model, response.status, response.headers, body)
+                    raise await self._refusal(post, response)
             yield response
         finally:
-            response.close()  # which leaves a connection alone that has delivered everything
+            response.close()
 
-    async def _sent(self, post: Post) -> "ClientResponse":
-        if self._session is None:
-            self._session = self._opened(post)
-        from yarl import URL
+    async def _refusal(self, post: Post, response: "Reply") -> PerdureError:
+        body = await self._read(post, response, ERROR, cut=True)
+        return self._telling.refused(post.model, response.status, response.headers, body)
 
-        url = URL(self._upstream.address + post.path, encoded=True)
-        data = post.body if post.after is None else _held()(post.body, post.after)
-        return await self._session.post(url, data=data, headers=post.headers, allow_redirects=False)
+    async def _sent(self, post: Post) -> "Reply":
+        if self._connections is None:
+            self._connections = self._opened(post)
+        response = await self._connections.post(post.path, post.headers, post.body, post.after)
+        coded = response.headers.get("content-encoding", "identity")
+        if coded.lower() != "identity":
+            response.close()
+            raise self._error(ProviderGarbled, post, f"its answer is in {coded:.20}, which nobody asked for")
+        return response
 
-    def _opened(self, post: Post) -> "ClientSession":
+    def _opened(self, post: Post) -> "Connections":
         try:
-            import aiohttp
+            from perdure.providers.connecting import Connections
         except ModuleNotFoundError as missing:
             what = "asking it needs the extra: pip install 'perdure[gateway]'"
             raise self._error(ProviderFailed, post, what) from missing
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._upstream.max_connections),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._upstream.connect_timeout),
-            headers={"Accept-Encoding": "identity", "User-Agent": "perdure"},
-            trust_env=False,
-        )
+        upstream = self._upstream
+        return Connections(upstream.address, limit=upstream.max_connections, patience=upstream.connect_timeout)
 
-    async def _must_stream(self, post: Post, response: "ClientResponse") -> None:
+    async def _must_stream(self, post: Post, response: "Reply") -> None:
         """A document instead of a stream tells of a failure, or is nothing that belongs here."""
         if response.content_type not in ("application/json", "text/html"):
             return
@@ -151,11 +159,11 @@ class Line:
             raise self._telling.failed(post.model, *said(document))
         raise self._error(ProviderGarbled, post, f"a stream was asked for, and {response.content_type} came")
 
-    async def _read(self, post: Post, response: "ClientResponse", limit: int, *, cut: bool = False) -> bytes:
+    async def _read(self, post: Post, response: "Reply", limit: int, *, cut: bool = False) -> bytes:
         """What the answer holds; more than the limit is cut off, or refused."""
         parts: list[bytes] = []
         size = 0
-        while data := await response.content.readany():
+        while data := await response.read():
             parts.append(data)
             size += len(data)
             if size > limit and cut:
@@ -172,51 +180,24 @@ class Line:
         try:
             async with asyncio.timeout(seconds):
                 yield
-        except PerdureError:
-            raise
-        except (OSError, ValueError, TimeoutError) as error:  # aiohttp's are one of these, but for its ClientErrors
-            raise self._translated(post, error, seconds, begun=begun) from error
-        except Exception as error:
-            from aiohttp import ClientError
+        except (OSError, ValueError) as error:  # of connections, of TLS, of the clock
+            raise self._meant(post, error, seconds, begun=begun) from error
 
-            if isinstance(error, ClientError):
-                raise self._translated(post, error, seconds, begun=begun) from error
-            raise
-
-    def _translated(self, post: Post, error: Exception, seconds: float, *, begun: bool) -> PerdureError:
-        import aiohttp
+    def _meant(self, post: Post, error: OSError | ValueError, seconds: float, *, begun: bool) -> PerdureError:
+        from perdure.providers.connecting import NotHttp, Unreached, Unsayable
 
         match error:
-            case aiohttp.ConnectionTimeoutError():
-                limit = self._upstream.connect_timeout
-                return self._error(ProviderDown, post, f"no connection within {limit:g} seconds")
+            case Unreached():
+                return self._error(ProviderDown, post, str(error))
             case TimeoutError():
                 return self._error(ProviderSlow, post, f"nothing came for {seconds:g} seconds")
-            case aiohttp.ClientResponseError():
-                return self._error(ProviderGarbled, post, f"what came is no HTTP: {error.message}")
-            case aiohttp.InvalidURL():
-                return self._error(ProviderFailed, post, "its address cannot be asked; correct its base_url")
+            case NotHttp():
+                return self._error(ProviderGarbled, post, f"what came is no HTTP: {error}")
+            case Unsayable():
+                return self._error(ProviderFailed, post, f"its address cannot be asked ({error}); correct its base_url")
             case _:
                 why = str(error) or type(error).__name__
                 return self._error(ProviderCut if begun else ProviderDown, post, why)
 
     def _error(self, kind: type[ProviderFailed], post: Post, why: str) -> PerdureError:
         return self._telling.error(kind, post.model, why)
-
-
-@cache
-def _held() -> type[Any]:
-    """Bodies that wait for something. Heads wait with them: aiohttp sends both at once."""
-    from aiohttp.abc import AbstractStreamWriter
-    from aiohttp.payload import BytesPayload
-
-    class Held(BytesPayload):
-        def __init__(self, body: bytes, after: Gate) -> None:
-            super().__init__(body)
-            self._after = after
-
-        async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-            await self._after.wait()
-            await super().write_with_length(writer, content_length)
-
-    return Held

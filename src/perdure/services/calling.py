@@ -128,7 +128,9 @@ class Calling:
         """What the first candidate says that says anything."""
         told: PerdureError | None = None
         for number, candidate in enumerate(route.candidates, 1):
-            sent = msgspec.structs.replace(sending, ask=msgspec.structs.replace(sending.ask, model=candidate.model))
+            sent = sending
+            if sending.ask.model != candidate.model:
+                sent = msgspec.structs.replace(sending, ask=msgspec.structs.replace(sending.ask, model=candidate.model))
             if (unsaid := lost(sent.ask, candidate.form)) is not None:
                 if told is None:
                     raise unsaid

@@ -1,8 +1,9 @@
 """The directory: principals, keys, policies, webhooks and the server's own secrets, kept in one session's log.
 
 Invariant: what is read is what the store held after the caller asked, on every node. A look costs the head of one
-session when nothing has changed, and the new entries otherwise; callers who come at once share it. Every change is
-decided on the book as it stands, appended only if it still stands so, and decided anew otherwise.
+session when nothing has changed, and the new entries otherwise; where that means to wait, callers who come at once
+share it. Every change is decided on the book as it stands, appended only if it still stands so, and decided anew
+otherwise.
 """
 
 import base64
@@ -92,7 +93,7 @@ class Directory:
         self._heads = heads
         self.session: SessionId = named(sessions.identity.tenant, NAME)
         self._known = _Known()
-        self._look = Shared(self._looked)
+        self._look = self._looked if sessions.store.near else Shared(self._looked)
 
     # ── reading ──
 

@@ -33,6 +33,7 @@ class PassingStore:
     def __init__(self, store: Store) -> None:
         self.inner = store
         self.tiers = store.tiers
+        self.near = store.near
         for name in EXTRAS:
             if hasattr(store, name):
                 setattr(self, name, getattr(store, name))

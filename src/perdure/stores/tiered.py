@@ -71,6 +71,7 @@ class TieredStore:
         self._homes: dict[SessionId, Store] = {}
         self._closed = False
         self.tiers = tuple(self._tiers)
+        self.near = all(store.near for store in self._tiers.values())
         self.largest_position = (1 << BITS * len(self._stores)) - 1
         self._blobs: TieredBlobs | None = None
         if all(isinstance(store, KeepsBlobs) for store in self._stores):

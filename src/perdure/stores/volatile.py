@@ -51,6 +51,7 @@ class VolatileStore:
     """
 
     tiers: tuple[Tier, ...] = (Tier.L0,)
+    near: bool = True
 
     def __init__(self, seal: Seal = CLEAR) -> None:
         seal.join(None)

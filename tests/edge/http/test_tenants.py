@@ -130,8 +130,9 @@ class Planted:
     async def memories(self) -> None:
         """Spaces full of marks."""
         rng, beth = self.rng, self.clients["beth"]
-        clade = mark(rng, "clade")
-        await self.ok(beth.post("/v1/memory/clades", {"name": clade, "users": [mark(rng, "user")]}))
+        clade = f"clade-{rng.getrandbits(48):012x}"  # strangers may have heard of this one, and write its name down
+        for name in (clade, mark(rng, "clade")):
+            await self.ok(beth.post("/v1/memory/clades", {"name": name, "users": [mark(rng, "user")]}))
         lethe, own = {"namespace": "lethe"}, dict[str, str]()
         for who, place in (("beth", own), ("beth", {"clade": clade}), ("bert", lethe), ("beth", {"agent": "ours"})):
             words = {"content": f"ours {mark(rng, 'memory')}", "metadata": {"city": mark(rng, "metadata")}}
@@ -478,8 +479,8 @@ async def probed(rng: random.Random, maker: Maker, numbers: range) -> tuple[Coun
             probe = maker.probe()
             theirs = foreign(rng, planted)
             nothing = missing(rng, theirs)
-            if probe.endpoint.name == "add_principal":
-                theirs = missing(rng, theirs)  # nobody of ours is called as one of theirs, or both would be found
+            if probe.endpoint.name in ("add_principal", "make_clade"):
+                theirs = missing(rng, theirs)  # nothing of ours is called as one of theirs, or both would be found
             told, where = [], ""
             for once, ids in (("first", theirs), ("again", nothing)):
                 if probe.endpoint.method in MUTATING and OWN in probe.path:

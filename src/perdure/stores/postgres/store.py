@@ -71,6 +71,7 @@ class PostgresStore:
     """
 
     tiers: tuple[Tier, ...] = (Tier.L2,)
+    near: bool = False
 
     def __init__(
         self,

@@ -31,7 +31,8 @@ from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writes import remembered as _remembered
 
 CUT: Final = "the file ends in the middle of a page: it was cut"
-_HEAD = f"SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no FROM session WHERE session_id = ?"  # noqa: S608
+_HEAD = f"""SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no,
+EXISTS (SELECT 1 FROM segment WHERE segment.session = no) FROM session WHERE session_id = ?"""  # noqa: S608
 
 
 Glimpse = tuple[Any, ...]
@@ -41,7 +42,9 @@ Glimpse = tuple[Any, ...]
 def glimpse(connection: Asks, session: SessionId) -> Glimpse:
     """A session's row and segments as they lie in the file; nothing when there is none."""
     found = connection.execute(_HEAD, (raw(session),)).fetchall()
-    return (found[0], *connection.execute(Q["segments"], (found[0][24],)).fetchall()) if found else ()
+    if not found or not found[0][25]:
+        return tuple(found)
+    return found[0], *connection.execute(Q["segments"], (found[0][24],)).fetchall()
 
 
 def seen(packing: Packing, connection: Asks, session: SessionId) -> tuple[Glimpse, Head | None]:

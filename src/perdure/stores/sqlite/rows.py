@@ -20,7 +20,7 @@ ROW_SHAPE: Shape = (
     *(_B, _T, _T, _T, _T, _I, _I, _I | _NONE, _I, _B, _T, _I, _I | _NONE, _B | _NONE, _T | _NONE, _I | _NONE),
     *(_T | _NONE, _T, _B | _NONE, _B | _NONE, _I | _NONE, _T | _NONE),
 )
-HEAD_SHAPE: Shape = (*ROW_SHAPE, _I, _B | _NONE, _I)
+HEAD_SHAPE: Shape = (*ROW_SHAPE, _I, _B | _NONE, _I, _I)
 BEFORE_SHAPE: Shape = (_B, _I)
 PLACE_SHAPE: Shape = (_T, _B, _B | _NONE)
 SEGMENT_SHAPE: Shape = (_B, _B, _I, _B)

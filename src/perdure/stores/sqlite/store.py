@@ -75,6 +75,7 @@ class SqliteStore:
     """The embedded store. Open it on a path; `read_only` never writes a byte."""
 
     tiers: tuple[Tier, ...] = (Tier.L1,)
+    near: bool = True
 
     def __init__(
         self, path: str, ambient: Ambient, *, read_only: bool = False, seal: Seal | Callable[[str | None], Seal] = CLEAR
