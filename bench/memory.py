@@ -1,6 +1,6 @@
 """Memory at size: finding among 50,000 memories of one agent and a million of 2,000 agents, the first look, storing.
 
-`python -m bench.memory [--quick] [--only file|server] [--embedder wordllama] [--scale 1]`. One core, a sealed store,
+`python -m bench.memory [--quick] [--only file|server] [--embedder wordllama] [--write-docs]`. One core, a sealed store,
 the service as an edge calls it, without HTTP; queries are embedded within the time that is measured. `--quick` takes a
 twentieth of the sizes. The same on a PostgreSQL server, started and ended here, may take twice as long.
 """
@@ -30,6 +30,17 @@ COLD = 5_000
 BATCH = 500
 QUERIES = 400
 ROOM = 8 << 30
+PROSE = """# Memory at size
+
+`{how}`, on {machine} Written by the command, not by hand. `python -m bench.memory --help` says what else it can do.
+
+Made-up sentences of 8 to 22 words in a sealed store, embedded by `{embedder}`; the service as an edge calls it, without
+HTTP, one process on one core, embedding the query within the time. "One agent" has {one:,} memories, "many agents" are
+{agents:,} with {each} each, asked in any order, with `room` for all of them at hand; with less room, what was not used
+for longest is made anew from its log: the "cold agent's first query", here of {cold:,}. PostgreSQL, a server on
+the same machine, may take twice as long.
+
+"""
 TARGETS = {
     "stored/s, in batches": ("≥", 1_000),
     "one agent, p50 ms": ("≤", 15),
@@ -195,6 +206,9 @@ def main() -> None:
     parser.add_argument("--only", choices=("file", "server"))
     parser.add_argument("--embedder", default="wordllama")
     parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument(
+        "--write-docs", nargs="?", const="docs/BENCHMARKS-MEMORY.md", metavar="PATH", help="write %(const)s or PATH"
+    )
     parser.add_argument("--profile", type=int, metavar="COUNT", help="show where the time goes, with so many memories")
     given = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
@@ -229,7 +243,19 @@ def main() -> None:
                 (folder / "pg").mkdir()
                 with server(folder / "pg"):
                     run("PostgreSQL", 2, database(f"memory{number}"), _made(folder / "keys"))
-    print("\n" + shown(figures, targets))
+    table = shown(figures, targets)
+    print("\n" + table)
+    if given.write_docs:
+        words = PROSE.format(
+            how="python -m bench.memory",
+            machine=f"{os.cpu_count()} cores.",
+            embedder=given.embedder,
+            one=round(ONE_AGENT * scale),
+            agents=round(AGENTS * scale),
+            each=EACH,
+            cold=COLD,
+        )
+        Path(given.write_docs).write_text(words + table)
 
 
 def _made(folder: Path) -> Path:

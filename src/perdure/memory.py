@@ -4,7 +4,7 @@
 >>> with perdure.open(":memory:") as db:
 ...     ana = db.memory("ana")
 ...     kept = ana.add("Prefers a window seat on night trains", memory_type="preference", importance=0.8)
-...     [found.memory.content for found in ana.search("Where does she like to sit?", top_k=1)]
+...     [found.memory.content for found in ana.search("Which seat does she want?", top_k=1)]
 ['Prefers a window seat on night trains']
 """
 

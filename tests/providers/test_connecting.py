@@ -3,7 +3,10 @@ the connection, and nothing is sent before it may be.
 """
 
 import asyncio
+import socket
 import ssl
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -15,7 +18,8 @@ from perdure.ambient import RealAmbient
 from perdure.core.errors import ProviderDown, ProviderGarbled
 from perdure.edge.certificates import make
 from perdure.providers import connecting
-from perdure.providers.connecting import AHEAD, HEAD, Connections, Cut, NotHttp, Unreached, Unsayable
+from perdure.providers.connecting import AHEAD, HEAD, Connections, Cut, NotHttp, Unreached
+from perdure.providers.posting import Unsayable
 from tests.providers.asking import provider_of, sending
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
@@ -157,7 +161,18 @@ async def test_a_path_stays_one() -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["", "host", "ftp://host", "http://", "http://a:b@host", "http://host:99999", "http://[::1", "https://h/?q", "//h"],
+    [
+        "",
+        "host",
+        "ftp://host",
+        "http://",
+        "http://a:b@host",
+        "http://host:99999",
+        "http://host:0",
+        "http://[::1",
+        "https://h/?q",
+        "//h",
+    ],
 )
 def test_what_is_no_address_cannot_be_asked(address: str) -> None:
     with pytest.raises(Unsayable):
@@ -334,6 +349,115 @@ async def test_who_does_not_read_is_not_sent_everything() -> None:
         assert len(await _rest(reply)) == size
 
 
+@pytest.mark.parametrize("read", [True, False])
+async def test_a_connection_listens_again_after_an_answer_that_had_to_wait(read: bool) -> None:
+    size = AHEAD + 30_000
+
+    async def serve(reader: Reader, writer: Writer) -> None:
+        while True:
+            await _request(reader)
+            writer.write(OK + b"Content-Length: %d\r\n\r\n" % size + b"x" * size)
+
+    async with served(serve, limit=1) as connections:
+        for _ in range(3):
+            async with asyncio.timeout(5):
+                reply = await connections.post("/", {}, b"")
+            for _ in range(100):  # slowly: all of it has come before any of it is read
+                await asyncio.sleep(0.005)
+                if reply.ended:
+                    break
+            assert reply.ended
+            if read:
+                assert len(await _rest(reply)) == size
+            reply.close()
+
+
+@pytest.mark.parametrize("trailer", [b"X-%d: y\r\n", b"X-Same: %d\r\n", b"%d"])
+async def test_what_follows_a_body_without_an_end_is_cut_off(trailer: bytes) -> None:
+    sent = [0]
+
+    async def serve(reader: Reader, writer: Writer) -> None:
+        await _request(reader)
+        writer.write(CHUNKED.partition(b"0\r\n")[0] + b"0\r\n" + (b"" if b":" in trailer else b"X-Endless: "))
+        while sent[0] < 16 << 20:
+            piece = b"".join(trailer % number for number in range(1_000))
+            writer.write(piece)
+            await writer.drain()
+            sent[0] += len(piece)
+
+    async with served(serve) as connections:
+        with pytest.raises(NotHttp):
+            await whole(connections)
+    assert sent[0] < 16 << 20
+
+
+async def test_a_header_that_comes_after_the_body_changes_nothing() -> None:
+    late = CHUNKED.replace(b"X-Trailer: t", b"Content-Type: x\r\nContent-Encoding: gzip")
+    async with speaking(late) as (connections, _):
+        reply = await connections.post("/", {}, b"")
+        assert await _rest(reply) == b"hello"
+        assert reply.headers == {"transfer-encoding": "chunked"}
+
+
+async def test_an_answer_nobody_asked_for_is_not_taken_for_one_though_the_loop_was_busy() -> None:
+    def serve(listening: socket.socket) -> None:
+        for number in (b"first", b"other"):
+            connection = listening.accept()[0]
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(OK + b"Content-Length: 5\r\n\r\n" + number)
+                time.sleep(0.05)
+                connection.sendall(OK + b"Content-Length: 5\r\n\r\nSTRAY")
+                time.sleep(0.2)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = threading.Thread(target=serve, args=(listening,), daemon=True)
+        serving.start()
+        connections = Connections(f"http://127.0.0.1:{listening.getsockname()[1]}", limit=1, patience=5)
+        assert await whole(connections) == b"first"
+        time.sleep(0.1)  # noqa: ASYNC251 - the loop is busy
+        assert await whole(connections) == b"other"
+        connections.close()
+        serving.join(5)
+
+
+async def test_who_answers_before_the_end_of_a_question_is_not_asked_again_behind_it() -> None:
+    async def serve(reader: Reader, writer: Writer) -> None:
+        if b"content-length: 2\r\n" in await reader.readuntil(b"\r\n\r\n"):
+            await reader.readexactly(2)
+        writer.write(WHOLE)
+        await asyncio.sleep(60)
+
+    async with served(serve, limit=1) as connections:
+        assert await whole(connections, b"x" * (32 << 20)) == b"hello"
+        assert await whole(connections) == b"hello"
+
+
+async def test_who_waits_when_all_is_closed_asks_nobody() -> None:
+    async with speaking(WHOLE, WHOLE, WHOLE) as (connections, heard):
+        connections._room = asyncio.Semaphore(1)
+        gate = asyncio.Event()
+        waiting = [asyncio.create_task(whole(connections, after=gate)), asyncio.create_task(whole(connections))]
+        await asyncio.sleep(0.02)
+        connections.close()
+        gate.set()
+        found = await asyncio.gather(*waiting, whole(connections), return_exceptions=True)
+        assert [type(each) for each in found] == [Cut] * 3
+        assert heard.requests == []
+        assert not connections._all - {each for each in connections._all if not each.open}
+
+
+async def test_giving_up_makes_no_old_connection_young() -> None:
+    async with speaking(WHOLE, WHOLE) as (connections, _):
+        await whole(connections)
+        connections._idle[0].since = since = connections._idle[0].since - 10
+        waiting = asyncio.create_task(whole(connections, after=asyncio.Event()))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert [each.since for each in connections._idle] == [since]
+
+
 async def test_so_many_at_a_time_and_no_more() -> None:
     now, most = [0], [0]
 
@@ -387,7 +511,7 @@ async def test_a_server_that_never_lets_in_is_given_up() -> None:
         await reader.read()
 
     async with served(serve, patience=0.05) as plain:
-        port = plain._port
+        port = plain._address.port
         secured = Connections(f"https://127.0.0.1:{port}", limit=1, patience=0.05)
         for _ in range(3):  # a place that was taken in vain is free again
             with pytest.raises(Unreached):
@@ -435,7 +559,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) 
 
 async def test_an_answer_in_a_code_nobody_asked_for_is_garbled() -> None:
     async with speaking(OK + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello") as (connections, _):
-        provider = provider_of(f"http://127.0.0.1:{connections._port}", "anthropic", retries=0)
+        provider = provider_of(f"http://127.0.0.1:{connections._address.port}", "anthropic", retries=0)
         with pytest.raises(ProviderGarbled, match="gzip"):
             await provider.whole(sending("echo"))
         await provider.close()

@@ -45,6 +45,8 @@ class Columns:
         self.times = np.frombuffer(bytes(slots.times), dtype=np.uint8).astype(np.float64)
         self.names = np.array(slots.names, dtype=np.float64)
         self.days = np.array(slots.days, dtype=np.int64)
+        known = self.days[self.days != NO_DAY]
+        self.days_known = (int(known.min()), int(known.max())) if len(known) else ()
         self.authors = np.array(slots.authors, dtype=np.int64)
         self.threads = np.array(slots.threads, dtype=np.int64)
         self.thread_count = slots.thread_count

@@ -110,9 +110,10 @@ class RamIndex:
             signals: dict[str, Any] = {}
             order = self._ranked(question, self._spans(query, now), vector, signals)
             wanted = max(_BEST, 2 * k) if vector is not None or prior is not None else k
-            chosen = list(_first(order, self._slots.ids, among, wanted))
-            chosen.sort()
-            table = {name: _picked(values, chosen) for name, values in signals.items()}
+            chosen = sorted(_first(order, self._slots.ids, among, wanted))
+            if not chosen:
+                return []
+            table = self._picked(signals, chosen)
             if vector is not None:
                 table["meaning"] = self._vectors.meanings(chosen, vector)
             return self._found(chosen, table, k, prior)
@@ -158,40 +159,50 @@ class RamIndex:
         return quick.ordered(columns, quick.weighed(columns, signals, self._weights), _BEST)
 
     def _spans(self, query: str, now: int) -> list[Span]:
-        known = [each for each in (self._days()) if each != NO_DAY]
+        known = self._snapshot().days_known if self._numpy else [each for each in self._slots.days if each != NO_DAY]
         return spans(query, first=min(known), last=max(known), now=now) if known else []
 
-    def _days(self) -> Iterable[int]:
-        if self._numpy:
-            days = self._snapshot().days
-            known = days[days != NO_DAY]
-            return (int(known.min()), int(known.max())) if len(known) else ()
-        return self._slots.days
+    def _picked(self, signals: dict[str, Any], chosen: list[int]) -> dict[str, Any]:
+        """The signals of some slots."""
+        if not self._numpy:
+            return {name: [values[slot] for slot in chosen] for name, values in signals.items()}
+        places = self._snapshot().numpy.array(chosen)
+        return {name: values[places] for name, values in signals.items()}
 
-    def _found(
-        self, chosen: list[int], table: dict[str, list[float]], k: int, prior: Callable[[str], float] | None
-    ) -> list[Found]:
-        ids = self._slots.ids
-        totals = [0.0] * len(chosen)
+    def _totals(self, table: dict[str, Any], count: int) -> list[float]:
+        """The sum of some slots' signals, each with its weight."""
+        if self._numpy:
+            total = self._snapshot().numpy.zeros(count)
+            for name, values in table.items():
+                total += self._weights[name] * values
+            found: list[float] = total.tolist()
+            return found
+        totals = [0.0] * count
         for name, values in table.items():
             weight = self._weights[name]
             totals = [total + weight * value for total, value in zip(totals, values, strict=True)]
-        if prior is not None and chosen:
-            weight = self._weights["prior"]
-            least = nlargest(k, totals)[-1] - weight  # whoever has less is not among the best, whatever its prior
-            table["prior"] = [
-                prior(ids[slot]) if total >= least else 0.0 for slot, total in zip(chosen, totals, strict=True)
-            ]
-            totals = [total + weight * value for total, value in zip(totals, table["prior"], strict=True)]
-        best = sorted(range(len(chosen)), key=lambda at: (-totals[at], chosen[at]))[:k]
-        return [
-            Found(
-                ids[chosen[at]],
-                totals[at],
-                {n: self._weights[n] * values[at] for n, values in table.items() if values[at]},
-            )
-            for at in best
-        ]
+        return totals
+
+    def _found(
+        self, chosen: list[int], table: dict[str, Any], k: int, prior: Callable[[str], float] | None
+    ) -> list[Found]:
+        ids, weights = self._slots.ids, self._weights
+        totals, priors = self._totals(table, len(chosen)), dict[int, float]()
+        # Whoever has less than the best without their priors is not among them, whatever its own.
+        least = nlargest(k, totals)[-1] - (0.0 if prior is None else weights["prior"])
+        best = [at for at, total in enumerate(totals) if total >= least]
+        if prior is not None:
+            for at in best:
+                priors[at] = prior(ids[chosen[at]])
+                totals[at] += weights["prior"] * priors[at]
+        best.sort(key=lambda at: (-totals[at], at))
+        found = []
+        for at in best[:k]:
+            parts = {name: weights[name] * float(values[at]) for name, values in table.items() if values[at]}
+            if priors.get(at):
+                parts["prior"] = weights["prior"] * priors[at]
+            found.append(Found(ids[chosen[at]], totals[at], parts))
+        return found
 
     def _alike(self, its: list[str], k: int) -> list[tuple[int, float]]:
         """The share of words that two texts have in common, repeated ones counted."""
@@ -257,13 +268,6 @@ def _has_numpy() -> bool:
     except ImportError:
         return False
     return True
-
-
-def _picked(values: Any, chosen: list[int]) -> list[float]:
-    if isinstance(values, list):
-        return [values[slot] for slot in chosen]
-    picked: list[float] = values[chosen].tolist()
-    return picked
 
 
 def _said(item: Item) -> str:

@@ -67,18 +67,15 @@ class Vectors:
         self._own.keep(slots)
         self.contexts.keep(slots)
 
-    def meanings(self, slots: list[int], vector: Any) -> list[float]:
+    def meanings(self, slots: list[int], vector: Any) -> Any:
         """How near the texts of some slots are, on a scale where the mean of these is 0 and the best is 1."""
         np = self._numpy
         near = self._own.some(np.array(slots, dtype=np.int64), vector).astype(np.float64)
-        if not len(near):
-            return []
         there = near != 0
         if not there.any():
-            return [0.0] * len(slots)
+            return np.zeros(len(slots))
         mean = near[there].mean()
-        found: list[float] = np.where(there, (near - mean) / max(near[there].max() - mean, SPREAD), 0.0).tolist()
-        return found
+        return np.where(there, (near - mean) / max(near[there].max() - mean, SPREAD), 0.0)
 
     def nearest(self, vector: Any, k: int, columns: Columns) -> list[tuple[int, float]]:
         """The slots whose own vectors are nearest, and their cosines."""

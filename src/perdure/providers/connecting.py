@@ -6,32 +6,21 @@ after anything but a whole answer that lets it live, a connection is gone; nothi
 """
 
 import asyncio
-import re
+import select
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import httptools
 
 from perdure.ports.provider import Gate
+from perdure.providers.posting import Address
 
-PORTS: Final = {"http": 80, "https": 443}
 HEAD: Final = 64 << 10
-"""Bytes of an answer's head, at most."""
+"""Bytes that say nothing, at most: of a head, between parts of a body, after it."""
 AHEAD: Final = 256 << 10
 """Bytes that may have come before anybody reads them; then the sender has to wait."""
 IDLE: Final = 15.0
 """Seconds after which an idle connection is not trusted to be there still."""
-DEFAULTS: Final = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "perdure"}
-OURS: Final = frozenset({"content-length", "transfer-encoding", "connection", "host"})
-"""What is said of a request by whoever sends it, and by nobody else."""
-_TARGET: Final = re.compile(r"[!-~]*")
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE: Final = re.compile(r"[^\r\n\0]*")
-
-
-class Unsayable(ValueError):
-    """An address or a header that cannot be put into a request."""
 
 
 class NotHttp(ValueError):
@@ -58,7 +47,7 @@ class Reply:
         self._connection = connection
         self._parts: list[bytes] = []
         self._size = 0
-        self._paused = False
+        self.paused = False
         self._waiting: asyncio.Future[None] | None = None
 
     @property
@@ -80,8 +69,8 @@ class Reply:
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size = 0
-        if self._paused:
-            self._paused = False
+        if self.paused:
+            self.paused = False
             self._connection.go_on()
         return data
 
@@ -105,9 +94,9 @@ class Reply:
         """More of the body; whether that is enough for now."""
         self._parts.append(data)
         self._size += len(data)
-        self._paused = self._size > AHEAD
+        self.paused = self._size > AHEAD
         self.wake()
-        return self._paused
+        return self.paused
 
     def fail(self, error: Exception) -> None:
         """What broke it off."""
@@ -137,12 +126,20 @@ class Connection(asyncio.Protocol):
         """Whether it can be asked by."""
         return self._transport is not None and not self._transport.is_closing()
 
+    @property
+    def quiet(self) -> bool:
+        """Whether it can be asked by, and has nothing to say unasked: not even that it is closed, or an answer nobody
+        has heard yet because the event loop was busy.
+        """
+        return self.open and not _readable(self._transport.get_extra_info("socket").fileno())
+
     def ask(self, request: bytes) -> Reply:
         """Send a request; its answer is on the way."""
-        self._reply = reply = Reply(self)
+        reply = Reply(self)
         self._parser = httptools.HttpResponseParser(self)
         self._heard, self._interim, self._keeps, self._stray = 0, False, False, False
         self._transport.write(request)
+        self._reply = reply
         return reply
 
     def drop(self, error: Exception) -> None:
@@ -163,7 +160,13 @@ class Connection(asyncio.Protocol):
             return
         if error is not None:
             reply.fail(error)
-        self._connections.left(self, keep=error is None and self._keeps and not self._stray)
+        keep = error is None and self._keeps and not self._stray and self.open
+        if reply.paused:
+            reply.paused = False
+            if keep:
+                self._transport.resume_reading()
+        # Who answers before hearing all of a question may never hear the rest, and the next one stands behind it.
+        self._connections.left(self, keep=keep and not self._transport.get_write_buffer_size())
 
     # ── asyncio's ──
 
@@ -177,7 +180,7 @@ class Connection(asyncio.Protocol):
         if reply is None:
             self._transport.abort()
             return
-        self._heard += 0 if reply.began else len(data)
+        self._heard += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -185,8 +188,8 @@ class Connection(asyncio.Protocol):
             return
         if reply.ended:
             self._left(None)
-        elif self._heard > HEAD and not reply.began:
-            self.drop(NotHttp(f"its head is longer than {HEAD} bytes"))
+        elif self._heard > HEAD:
+            self.drop(NotHttp(f"there is nothing said in more than {HEAD} bytes"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone. An answer that has no length of its own is whole then."""
@@ -205,8 +208,8 @@ class Connection(asyncio.Protocol):
         self._stray = self._reply is None or self._reply.ended
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
-        if self._reply is not None and not self._reply.ended:
+        """A header; what comes after the body is passed over."""
+        if self._reply is not None and not self._reply.began:
             key, told = name.decode("latin-1").lower(), value.decode("utf-8", "replace")
             before = self._reply.headers.get(key)
             self._reply.headers[key] = told if before is None else f"{before}, {told}"
@@ -226,6 +229,7 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Some of its body."""
+        self._heard = 0
         if self._reply is not None and not self._reply.ended and self._reply.take(data):
             self._transport.pause_reading()
 
@@ -243,29 +247,32 @@ class Connections:
     """Those to one address, at most `limit` at a time. On one event loop. Raises `Unsayable` for what is no address."""
 
     def __init__(self, address: str, *, limit: int, patience: float) -> None:
-        self._host, self._port, self._tls, self._prefix, self._spelled = _placed(address)
+        self._address = Address(address)
         self._patience = patience
         self._room = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._all: set[Connection] = set()
         self._context: Any = None
+        self._closed = False
 
     async def post(self, path: str, headers: Mapping[str, str], body: bytes, after: Gate | None = None) -> Reply:
         """Post a body; the answer, from its head on. Before `after` has come not a byte is sent."""
-        request = self._written(path, headers, body)
+        request = self._address.post(path, headers, body)
         await self._room.acquire()
         connection: Connection | None = None
         try:
+            self._must_be_open()
             connection = self._reused() or await self._connected()
             if after is not None:
                 await after.wait()
-                if not connection.open:
+                self._must_be_open()
+                if not connection.quiet:
                     connection = await self._connected()
             reply = connection.ask(request)
         except BaseException:
             self._room.release()
-            if connection is not None:
-                self._kept(connection)
+            if connection is not None and connection.open and not self._closed:
+                self._idle.append(connection)
             raise
         try:
             await reply.head()
@@ -277,8 +284,9 @@ class Connections:
     def left(self, connection: Connection, *, keep: bool) -> None:
         """A connection's question is over."""
         self._room.release()
-        if keep:
-            self._kept(connection)
+        if keep and not self._closed:
+            connection.since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
         elif connection.open:
             connection.drop(Cut("it is not used again"))
 
@@ -289,35 +297,40 @@ class Connections:
             self._idle.remove(connection)
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Hang up everywhere, and ask no more."""
+        self._closed = True
         for connection in tuple(self._all):
             connection.drop(Cut("the client was closed"))
 
     # ── making and keeping ──
 
-    def _kept(self, connection: Connection) -> None:
-        if connection.open:
-            connection.since = asyncio.get_running_loop().time()
-            self._idle.append(connection)
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise Cut("the client was closed")
 
     def _reused(self) -> Connection | None:
         """The one that was used last: the others may rest."""
         while self._idle:
             connection = self._idle.pop()
-            if connection.open and asyncio.get_running_loop().time() - connection.since < IDLE:
+            if connection.quiet and asyncio.get_running_loop().time() - connection.since < IDLE:
                 return connection
             connection.drop(Cut("it was idle for too long"))
         return None
 
     async def _connected(self) -> Connection:
         loop = asyncio.get_running_loop()
-        more: dict[str, Any] = {"ssl": self._secured(), "server_hostname": self._host} if self._tls else {}
+        host, port = self._address.host, self._address.port
+        more: dict[str, Any] = {"ssl": self._secured(), "server_hostname": host} if self._address.tls else {}
         try:
             async with asyncio.timeout(self._patience):
-                _, connection = await loop.create_connection(lambda: Connection(self), self._host, self._port, **more)
+                _, connection = await loop.create_connection(lambda: Connection(self), host, port, **more)
         except TimeoutError as late:
             raise Unreached(f"no connection within {self._patience:g} seconds") from late
+        connection.since = loop.time()
         self._all.add(connection)
+        if self._closed:  # meanwhile
+            connection.drop(Cut("the client was closed"))
+            self._must_be_open()
         return connection
 
     def _secured(self) -> Any:
@@ -328,41 +341,17 @@ class Connections:
             self._context.set_alpn_protocols(["http/1.1"])
         return self._context
 
-    def _written(self, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
-        """A request as it is sent."""
-        target = self._prefix + path or "/"
-        if _TARGET.fullmatch(target) is None:
-            raise Unsayable("its path has signs that no address has")
-        lines = [f"POST {target} HTTP/1.1", f"host: {self._spelled}", f"content-length: {len(body)}"]
-        said = {name.lower(): value for name, value in headers.items()}
-        for name, value in (DEFAULTS | said).items():
-            if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
-                raise Unsayable("a header has signs that no header has")
-            if name not in OURS:
-                lines.append(f"{name}: {value}")
-        return "\r\n".join([*lines, "", ""]).encode("utf-8") + body
-
-
-def _placed(address: str) -> tuple[str, int, bool, str, str]:
-    """An address taken apart: host, port, whether by TLS, the path before all paths, the host as requests have it."""
-    try:
-        parts = urlsplit(address)
-        host, port = (parts.hostname or "").encode("idna").decode("ascii"), parts.port
-    except ValueError as error:
-        raise Unsayable(str(error)) from error
-    if parts.scheme not in PORTS or not host or parts.username is not None or parts.query or parts.fragment:
-        raise Unsayable("it is not like https://host/path")
-    spelled = f"[{host}]" if ":" in host else host
-    usual = PORTS[parts.scheme]
-    return (
-        host,
-        port or usual,
-        parts.scheme == "https",
-        parts.path,
-        spelled if port in (None, usual) else f"{spelled}:{port}",
-    )
-
 
 def _measured(headers: Mapping[str, str]) -> bool:
     """Whether an answer says by itself where it ends."""
-    return "content-length" in headers or "chunked" in headers.get("transfer-encoding", "").lower()
+    last = headers.get("transfer-encoding", "").lower().rpartition(",")[2].strip()
+    return "content-length" in headers or last == "chunked"
+
+
+def _readable(number: int) -> bool:
+    """Whether there is something to hear on a socket, or its end."""
+    if not hasattr(select, "poll"):  # Windows, which takes any number here
+        return bool(select.select([number], [], [], 0)[0])
+    look = select.poll()
+    look.register(number, select.POLLIN)
+    return bool(look.poll(0))

@@ -103,9 +103,8 @@ class Line:
 
     async def close(self) -> None:
         """Let go of all connections."""
-        connections, self._connections = self._connections, None
-        if connections is not None:
-            connections.close()
+        if self._connections is not None:
+            self._connections.close()
 
     # ── one request ──
 
@@ -130,8 +129,8 @@ class Line:
         if self._connections is None:
             self._connections = self._opened(post)
         response = await self._connections.post(post.path, post.headers, post.body, post.after)
-        coded = response.headers.get("content-encoding", "identity")
-        if coded.lower() != "identity":
+        coded = response.headers.get("content-encoding", "").strip()
+        if coded.lower() not in ("", "identity"):
             response.close()
             raise self._error(ProviderGarbled, post, f"its answer is in {coded:.20}, which nobody asked for")
         return response
@@ -184,7 +183,8 @@ class Line:
             raise self._meant(post, error, seconds, begun=begun) from error
 
     def _meant(self, post: Post, error: OSError | ValueError, seconds: float, *, begun: bool) -> PerdureError:
-        from perdure.providers.connecting import NotHttp, Unreached, Unsayable
+        from perdure.providers.connecting import NotHttp, Unreached
+        from perdure.providers.posting import Unsayable
 
         match error:
             case Unreached():

@@ -262,7 +262,7 @@ class Memories:
                 return index.search(
                     asked.query,
                     k=asked.top_k,
-                    among=lambda id: id in memories and fits(memories[id]),
+                    among=lambda id: (memory := memories.get(id)) is not None and fits(memory),
                     prior=lambda id: importance.weight(memories[id], now),
                     now=now,
                 )

@@ -16,6 +16,7 @@ _WRITTEN: Final = re.compile(
     re.IGNORECASE,
 )
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
+_RELATIVE: Final = re.compile(r"\b(?:yesterday|today|(?:last|this) (?:week|month|year))\b")
 _AMBIGUOUS: Final = frozenset({"may", "march", "mar", "dec", "sep", "jan"})
 """Words or names that are months only in a month's place."""
 _LEADS: Final = re.compile(
@@ -82,6 +83,9 @@ def spans(query: str, *, first: int, last: int, now: int = 0) -> list[Span]:
 
 
 def _relative(query: str, today: date) -> list[Span]:
+    said = {match[0] for match in _RELATIVE.finditer(query)}
+    if not said:
+        return []
     monday = today - timedelta(days=today.weekday())
     first = today.replace(day=1)
     before = (first - timedelta(days=1)).replace(day=1)
@@ -95,7 +99,7 @@ def _relative(query: str, today: date) -> list[Span]:
         "last year": (date(today.year - 1, 1, 1), date(today.year - 1, 12, 31)),
         "this year": (date(today.year, 1, 1), today),
     }
-    return [Span(_ordinal(a), _ordinal(b)) for phrase, (a, b) in phrases.items() if re.search(rf"\b{phrase}\b", query)]
+    return [Span(_ordinal(a), _ordinal(b)) for phrase, (a, b) in phrases.items() if phrase in said]
 
 
 def _put(found: list[Span], year: int, month: int, number: int) -> None:

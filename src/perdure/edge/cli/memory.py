@@ -172,7 +172,8 @@ def _whole(item: Memory) -> str:
 def add(text: str, store: str, as_json: bool, new: bool, **words: Any) -> None:
     """Keep TEXT as a memory, said by a person."""
     settings = settings_given()
-    with bringing(store, memory=settings) if new else opened(store, read_only=False, memory=settings) as db:
+    hint = ", or make one with --new"
+    with bringing(store, memory=settings) if new else opened(store, read_only=False, hint=hint, memory=settings) as db:
         space = space_of(db, words)
         words["metadata"] = dict(words.pop("meta"))
         words["source"] = {"kind": "user", "session": words.pop("session")}

@@ -32,13 +32,15 @@ _BEGINNING: Final = re.compile(r"[0-9a-f-]+")
 
 
 @contextmanager
-def opened(path: str, *, read_only: bool, create: bool = False, **options: Any) -> "Iterator[Perdure]":
-    """The store at a path, closed afterwards; `NotAStore` when there is none and none may be made."""
+def opened(path: str, *, read_only: bool, create: bool = False, hint: str = "", **options: Any) -> "Iterator[Perdure]":
+    """The store at a path, closed afterwards; `NotAStore` when there is none and none may be made, with a hint at what
+    else would help.
+    """
     import perdure
 
     served = is_address(path)
     if not create and not served and not os.path.isfile(path):
-        raise NotAStore(f"no store at {path}; name one with --store or PERDURE_STORE", path=path)
+        raise NotAStore(f"no store at {path}; name one with --store or PERDURE_STORE{hint}", path=path)
     if served and not create and not read_only:
         perdure.open(path, read_only=True, **keys_given()).close()  # a database without a store stays so
     options.setdefault("cold", cold_given())
