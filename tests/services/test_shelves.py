@@ -49,6 +49,18 @@ async def test_what_one_node_keeps_all_others_find(world: World) -> None:
     assert await found(one, "six") == ["tea at six"]
 
 
+async def test_who_asks_for_what_was_never_begun_leaves_nothing_behind(world: World) -> None:
+    memories = node(world)
+    await keep(memories, "tea at five")
+    for number in range(20):
+        assert await found(memories, "tea", vault(f"nobody {number}")) == []
+        with pytest.raises(NotFound):
+            await memories.get(vault(f"nobody {number}"), "01a1e446-cea0-7000-8000-000000000000")
+        assert await memories.forget(vault(f"nobody {number}"), ["01a1e446-cea0-7000-8000-000000000000"]) == 0
+    assert [*memories.shelves._known] == [ANA]
+    assert [*memories.shelves._uses] == [ANA]
+
+
 async def test_two_nodes_that_write_at_once_lose_nothing_and_see_everything(engine: str, tmp_path: Path) -> None:
     first = open_store(engine, tmp_path)
     second = first if engine == "volatile" else open_store(engine, tmp_path)

@@ -93,10 +93,23 @@ class Shelves:
         """A space as it stands in the store, which nothing here changes within the block. To write in it waits for
         ever.
         """
-        known = self._at_hand(space)
-        async with known.lane:
+        async with self._inside(space) as known:
             await self._catch_up(known)
             yield known
+
+    @asynccontextmanager
+    async def _inside(self, space: Space) -> AsyncIterator[Known]:
+        """A space that nobody else here reads or writes within the block. Of one that was never begun nothing is kept
+        at hand, whoever asks for it.
+        """
+        known = self._at_hand(space)
+        try:
+            async with known.lane:
+                yield known
+        finally:
+            if not known.shelf.version and self._known.get(space) is known:
+                self.forget(space)
+                self._uses.pop(space, None)
 
     async def spaces(self) -> tuple[Space, ...]:
         """All the spaces of the tenant, those begun first first."""
@@ -122,8 +135,7 @@ class Shelves:
         begins with the first thing written to it. With a key, what was `asked` before is not done again. Uses are
         written along, or by themselves if they are what this is for (`noting`).
         """
-        known = self._at_hand(space)
-        async with known.lane:
+        async with self._inside(space) as known:
             for _ in range(RETRIES):
                 await self._catch_up(known)
                 try:
