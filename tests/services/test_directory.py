@@ -150,7 +150,7 @@ async def test_a_node_that_starts_later_knows_everything(house: House) -> None:
     assert await late.book() == await one.book()
 
 
-async def test_the_unchanged_costs_a_head_which_callers_at_once_share_where_they_would_wait(house: House) -> None:
+async def test_callers_at_once_share_looks_and_the_unchanged_costs_one_head(house: House) -> None:
     node = house.node()
     await node.directory.add_principal("acme", "Ada", by=None)
     key = (await node.directory.add_key("acme", "Ada", by=None)).spelled
@@ -173,8 +173,7 @@ async def test_the_unchanged_costs_a_head_which_callers_at_once_share_where_they
     found = await asyncio.gather(*(node.directory.identify(key) for _ in range(50)))
     assert {each.name for each in found} == {"Ada"}
     assert runs == 0
-    near = node.services("_perdure").sessions.store.near
-    assert heads == (50 if near else 1)  # all of them asked within one turn of the loop, before the look began
+    assert heads <= 2  # all of them asked within one turn of the loop; the first may have come alone
 
 
 async def test_whoever_comes_while_a_look_is_under_way_joins_the_next_one() -> None:

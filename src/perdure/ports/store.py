@@ -217,7 +217,7 @@ class Store(Protocol):
     tiers: tuple[Tier, ...]
     """How durable a new session can be here."""
     near: bool
-    """Whether where a session stands is told without a wait, so that looks are not worth sharing."""
+    """Whether where a session stands is told without a wait."""
 
     async def append(self, commits: Sequence[Commit]) -> int:
         """Make the commits durable together; the feed position of the last one. All or nothing.

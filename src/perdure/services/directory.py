@@ -1,9 +1,9 @@
 """The directory: principals, keys, policies, webhooks and the server's own secrets, kept in one session's log.
 
 Invariant: what is read is what the store held after the caller asked, on every node. A look costs the head of one
-session when nothing has changed, and the new entries otherwise; where that means to wait, callers who come at once
-share it. Every change is decided on the book as it stands, appended only if it still stands so, and decided anew
-otherwise.
+session when nothing has changed, and the new entries otherwise; callers who come at once share it, and one who comes
+alone to a store that tells at once does not wait for others. Every change is decided on the book as it stands, appended
+only if it still stands so, and decided anew otherwise.
 """
 
 import base64
@@ -50,6 +50,8 @@ from perdure.services.sessions import RETRIES, Sessions
 from perdure.services.webhooks import PREFIX, webhook
 
 NAME: Final = "directory"
+CROWD: Final = 1_000
+"""Microseconds: who asks sooner after another one shares a look with those who come in the same turn of the loop."""
 OPERATOR: Final = "operator"
 """Who acts when nobody came in by the door: whoever has the store in hand."""
 _NAMING: Final = (PrincipalAdded, KeyAdded)
@@ -93,13 +95,16 @@ class Directory:
         self._heads = heads
         self.session: SessionId = named(sessions.identity.tenant, NAME)
         self._known = _Known()
-        self._look = self._looked if sessions.store.near else Shared(self._looked)
+        self._look = Shared(self._looked)
+        self._asked = 0
 
     # ── reading ──
 
     async def book(self) -> Book:
         """Everything the directory knows, as of now."""
-        return (await self._look()).book
+        now = self._ambient.now()
+        alone, self._asked = now - self._asked > CROWD, now
+        return (await (self._looked() if alone and self._sessions.store.near else self._look())).book
 
     async def identify(self, key: str) -> Actor:
         """Who holds a key; `Unauthenticated`, in the same words whatever is wrong with it."""
