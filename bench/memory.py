@@ -29,16 +29,16 @@ AGENTS, EACH = 2_000, 500
 COLD = 5_000
 BATCH = 500
 QUERIES = 400
-ROOM = 8 << 30
+
 PROSE = """# Memory at size
 
 `{how}`, on {machine} Written by the command, not by hand. `python -m bench.memory --help` says what else it can do.
 
 Made-up sentences of 8 to 22 words in a sealed store, embedded by `{embedder}`; the service as an edge calls it, without
 HTTP, one process on one core, embedding the query within the time. "One agent" has {one:,} memories, "many agents" are
-{agents:,} with {each} each, asked in any order, with `room` for all of them at hand; with less room, what was not used
-for longest is made anew from its log: the "cold agent's first query", here of {cold:,}. PostgreSQL, a server on
-the same machine, may take twice as long.
+{agents:,} with {each} each, asked in any order, with the `room` that is given if nobody says. With less room, what was
+not used for longest is made anew from its log: the "cold agent's first query", here of {cold:,}. PostgreSQL, a server
+on the same machine, may take twice as long.
 
 """
 TARGETS = {
@@ -87,7 +87,7 @@ def opened(place: str, folder: Path, embedder: str) -> Iterator[Services]:
     from perdure.waiting import drive
 
     services = embedded(place, keys=Given(True, str(folder / "master"), str(folder / "vault")))
-    services.memory = MemorySettings(embedder=embedder, room=ROOM)
+    services.memory = MemorySettings(embedder=embedder)
     try:
         yield services
     finally:

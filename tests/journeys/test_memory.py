@@ -30,7 +30,7 @@ from perdure.services.memories import Memories
 from perdure.services.shelves import Shelves
 from perdure.testing import FixedAmbient
 from perdure.waiting import drive
-from tests.services.shelved import Hashing, WordIndex, everything, no_flags, remembering
+from tests.services.shelved import Hashing, WordIndex, everything, much, no_flags, remembering
 from tests.stores.postgres_server import Databases
 
 LONG = float(os.environ.get("PERDURE_LONG") or 0)
@@ -340,7 +340,7 @@ class RealRemembering(ClearRemembering):
     by_words = False
 
     def node(self) -> Memories:
-        shelves = Shelves(self.services.sessions, lambda: None, RamIndex)
+        shelves = Shelves(self.services.sessions, lambda: None, RamIndex, much())
         return Memories(shelves, self.services.erasure, no_flags)
 
 

@@ -23,7 +23,7 @@ from perdure.stores import packing
 from perdure.testing import FixedAmbient
 from perdure.waiting import drive
 from tests.sealing.test_raw_bytes import PREFIX, found
-from tests.services.shelved import Hashing, WordIndex, everything, no_flags, remembering
+from tests.services.shelved import Hashing, WordIndex, everything, much, no_flags, remembering
 
 ANA = vault("ana")
 MARKERS = {
@@ -52,7 +52,7 @@ def opened(place: Path, sealed: bool = True) -> Services:
 def work(services: Services) -> None:
     """Put every marker where memory keeps something."""
     m = MARKERS
-    memories = Memories(Shelves(services.sessions, Hashing, Marked), services.erasure, no_flags)
+    memories = Memories(Shelves(services.sessions, Hashing, Marked, much()), services.erasure, no_flags)
     asked = Keeping(
         content=m["content"],
         metadata={m["metadatakey"]: m["metadatavalue"]},

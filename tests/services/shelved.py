@@ -6,10 +6,11 @@ from typing import Any
 
 from perdure.core.memory.shelf import Shelf
 from perdure.ports.memory import Embedder, Found, Item
+from perdure.services.allowance import Allowance
 from perdure.services.erasure import Erasure
 from perdure.services.memories import Memories
 from perdure.services.sessions import Sessions
-from perdure.services.shelves import ROOM, Shelves
+from perdure.services.shelves import Shelves
 
 
 class Hashing:
@@ -83,16 +84,27 @@ class WordIndex:
         return 100 * len(self.items)
 
 
+def much() -> Allowance:
+    """RAM for whatever a test keeps."""
+    return Allowance(1 << 30)
+
+
 def no_flags(_: str) -> tuple[str, ...]:
     """Nothing is suspicious here."""
     return ()
 
 
 def remembering(
-    sessions: Sessions, erasure: Erasure, *, embedder: Embedder | None = None, room: int = ROOM, plan: str = "unlimited"
+    sessions: Sessions,
+    erasure: Erasure,
+    *,
+    embedder: Embedder | None = None,
+    allowance: Allowance | None = None,
+    plan: str = "unlimited",
 ) -> Memories:
     """Memories as one node has them."""
-    return Memories(Shelves(sessions, lambda: embedder, WordIndex, room=room, plan=plan), erasure, no_flags)
+    shelves = Shelves(sessions, lambda: embedder, WordIndex, allowance or much(), plan=plan)
+    return Memories(shelves, erasure, no_flags)
 
 
 def everything(shelf: Shelf) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from perdure.services.reembedding import BATCH, lacking
 from perdure.services.shelves import Shelves
 from perdure.stores.volatile import VolatileStore
 from perdure.waiting import drive
-from tests.services.shelved import Hashing, WordIndex, no_flags
+from tests.services.shelved import Hashing, WordIndex, much, no_flags
 from tests.services.world import World
 
 ANA = vault("ana")
@@ -42,7 +42,7 @@ class Telling(WordIndex):
 
 
 def node(world: World, embedder: Embedder | None) -> Memories:
-    return Memories(Shelves(world.sessions, lambda: embedder, Telling), world.erasure, no_flags)
+    return Memories(Shelves(world.sessions, lambda: embedder, Telling, much()), world.erasure, no_flags)
 
 
 def named(name: str) -> Hashing:

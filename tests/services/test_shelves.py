@@ -14,6 +14,7 @@ from perdure.core.session.event import Draft
 from perdure.core.session.memories import MemoriesEmbedded, MemoryKept, MemoryPlanned
 from perdure.core.session.turns import Message
 from perdure.ports.memory import UNMADE
+from perdure.services.allowance import Allowance
 from perdure.services.memories import Memories
 from perdure.services.shelves import RETRIES, Known
 from tests.services.conftest import open_store
@@ -162,7 +163,7 @@ async def test_a_search_is_answered_though_its_count_cannot_be_written(world: Wo
 
 
 async def test_what_was_counted_outlives_a_space_that_is_let_go(world: World) -> None:
-    memories = node(world, room=1)
+    memories = node(world, allowance=Allowance(1))
     (id,) = await keep(memories, "tea")
     await found(memories, "tea")
     await keep(memories, "rain", space=vault("ben"))
@@ -172,17 +173,18 @@ async def test_what_was_counted_outlives_a_space_that_is_let_go(world: World) ->
 
 
 async def test_the_spaces_that_were_not_used_for_longest_are_let_go_and_made_anew(world: World) -> None:
-    memories = node(world, room=2_000)
+    allowance = Allowance(2_000)
+    memories = node(world, allowance=allowance)
     spaces = [vault(name) for name in ("ana", "ben", "cleo")]
     for space in spaces:
         await keep(memories, f"tea of {space.name}", space=space)
     assert len(memories.shelves._known) == 2
     await found(memories, "tea", spaces[1])
     assert await found(memories, "tea", spaces[0]) == ["tea of ana"]
-    assert [*memories.shelves._known] == [spaces[1], spaces[0]]
-    assert memories.shelves._total == sum(known.measured() for known in memories.shelves._known.values())
+    assert {*memories.shelves._known} == {spaces[1], spaces[0]}
+    assert allowance.taken == sum(known.measured() for known in memories.shelves._known.values())
     memories.shelves.forget()
-    assert memories.shelves._total == 0
+    assert allowance.taken == 0
 
 
 async def test_nothing_is_embedded_twice_nor_taken_in_twice(world: World) -> None:

@@ -12,7 +12,7 @@ from perdure.core.memory.requests import Keeping
 from perdure.ports.memory import Item
 from perdure.services.memories import Memories
 from perdure.services.shelves import FEW, Shelves
-from tests.services.shelved import WordIndex, no_flags
+from tests.services.shelved import WordIndex, much, no_flags
 from tests.services.world import World
 
 ANA = vault("ana")
@@ -30,7 +30,7 @@ async def all_is_found(memories: Memories) -> None:
 
 
 async def test_what_a_call_kept_that_was_given_up_is_found(world: World) -> None:
-    memories = Memories(Shelves(world.sessions, lambda: None, WordIndex), world.erasure, no_flags)
+    memories = Memories(Shelves(world.sessions, lambda: None, WordIndex, much()), world.erasure, no_flags)
     await memories.shelves.begin(ANA)
     go, crew = Event(), ThreadPoolExecutor(1)
     asyncio.get_running_loop().set_default_executor(crew)
@@ -64,7 +64,7 @@ class Failing(WordIndex):
 
 async def test_an_index_that_broke_is_made_anew(world: World) -> None:
     Failing.left = 1
-    memories = Memories(Shelves(world.sessions, lambda: None, Failing), world.erasure, no_flags)
+    memories = Memories(Shelves(world.sessions, lambda: None, Failing, much()), world.erasure, no_flags)
     with pytest.raises(MemoryError):
         await memories.keep(ANA, many())
     await all_is_found(memories)

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from perdure.core.memory.plans import DEFAULT, ROOM
+from perdure.core.memory.plans import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.compose.talking import Common
     from perdure.ports.memory import Embedder, MemoryIndex
+    from perdure.services.allowance import Allowance
     from perdure.services.consolidating import Consolidating
     from perdure.services.erasure import Erasure
     from perdure.services.extracting import Extracting
@@ -21,16 +22,25 @@ if TYPE_CHECKING:
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a store remembers. `embedder` is a name that `perdure.embedders.making` knows: `auto` takes what is
-    installed, `none` goes by words alone. `room` is bytes of RAM for spaces in use, `plan` the plan of spaces that were
-    put on none.
+    installed, `none` goes by words alone. `room` is bytes of RAM for spaces in use, of all tenants together: a quarter
+    of the machine's memory, from 256 MiB to 4 GiB, if nobody says. `plan` is the plan of spaces that were put on none.
     """
 
     embedder: str = "auto"
-    room: int = ROOM
+    room: int | None = None
     plan: str = DEFAULT
 
 
-def memories(sessions: "Sessions", erasure: "Erasure", settings: MemorySettings) -> "Memories":
+def allowance_of(settings: MemorySettings | None) -> "Allowance":
+    """The RAM for spaces in use."""
+    from perdure.compose.machine import memory
+    from perdure.services.allowance import Allowance, usual
+
+    asked = None if settings is None else settings.room
+    return Allowance(usual(memory()) if asked is None else asked)
+
+
+def memories(sessions: "Sessions", erasure: "Erasure", settings: MemorySettings, allowance: "Allowance") -> "Memories":
     """The service that edges call."""
     from perdure.core.memory.suspecting import flags
     from perdure.services.memories import Memories
@@ -39,7 +49,7 @@ def memories(sessions: "Sessions", erasure: "Erasure", settings: MemorySettings)
     def embedder() -> "Embedder | None":
         return embedder_of(settings.embedder)
 
-    shelves = Shelves(sessions, embedder, _index, room=settings.room, plan=settings.plan)
+    shelves = Shelves(sessions, embedder, _index, allowance, plan=settings.plan)
     return Memories(shelves, erasure, flags)
 
 

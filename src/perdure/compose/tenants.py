@@ -17,6 +17,7 @@ from perdure.sealing.given import AS_FOUND, Given
 if TYPE_CHECKING:
     from perdure.compose.memory import MemorySettings
     from perdure.compose.talking import Common, Talk
+    from perdure.services.allowance import Allowance
     from perdure.services.auditing import Auditing
     from perdure.services.cooling import CoolingStore
     from perdure.services.directory import Directory
@@ -72,6 +73,7 @@ class Tenants:
             found = Services(self.store, Sessions(self.store, self.ambient, fresh, who, self._snapshots, timeouts))
             found.opened = self._opened
             found.common_of = lambda: self.common
+            found.allowance_of = lambda: self.allowance
             found.memory = self.memory
             found.sessions.masks = None if tenant == SYSTEM else self._masks
             self._made[tenant] = found
@@ -86,6 +88,13 @@ class Tenants:
         from perdure.compose.talking import Common, Talk
 
         return Common(self.talk or Talk(), self.ambient)
+
+    @made_once
+    def allowance(self) -> "Allowance":
+        """What all tenants share for their memories."""
+        from perdure.compose.memory import allowance_of
+
+        return allowance_of(self.memory)
 
     @made_once
     def directory(self) -> "Directory":

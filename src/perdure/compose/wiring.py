@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perdure.compose.memory import MemorySettings
     from perdure.compose.talking import Common, Talk
     from perdure.services.acting import Identity
+    from perdure.services.allowance import Allowance
     from perdure.services.archiving import Archiving
     from perdure.services.blobs import Blobs
     from perdure.services.branches import Branches
@@ -83,12 +84,19 @@ class Services:
         self.sessions = sessions
         self.common_of: Callable[[], Common] = self._own_common
         """Where what all tenants share for their turns comes from."""
+        self.allowance_of: Callable[[], Allowance] = self._own_allowance
+        """Where the room for memories comes from, which all tenants share."""
 
     def _own_common(self) -> "Common":
         from perdure.compose.talking import Common, Talk
         from perdure.services.tooling import Tooling
 
         return Common(self.talk or Talk(), self.sessions.ambient, Tooling(self.waking.toolbox))
+
+    def _own_allowance(self) -> "Allowance":
+        from perdure.compose.memory import allowance_of
+
+        return allowance_of(self.memory)
 
     @made_once
     def home(self) -> "Home":
@@ -118,7 +126,7 @@ class Services:
     def memories(self) -> "Memories":
         from perdure.compose.memory import MemorySettings, memories
 
-        return memories(self.sessions, self.erasure, self.memory or MemorySettings())
+        return memories(self.sessions, self.erasure, self.memory or MemorySettings(), self.allowance_of())
 
     @made_once
     def consolidating(self) -> "Consolidating":

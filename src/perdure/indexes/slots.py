@@ -79,7 +79,7 @@ class Slots:
             if item.thread and self._thread_names[self.threads[old]] == item.thread:
                 place = (self.before[old], self.after[old])
             self.drop(item.id)
-        slot = self.count
+        slot = len(self.ids)
         self.ids.append(item.id)
         self.by_id[item.id] = slot
         self.alive.append(1)
@@ -89,7 +89,7 @@ class Slots:
         self.times.append(traits.time)
         self.names.append(traits.names)
         self.days.append(day(item.at) if item.at else NO_DAY)
-        self.authors.append(self._author(item.author))
+        self.authors.append(self._author(item.author) if item.author else NONE)
         self._link(slot, item.thread, place)
         return slot
 
@@ -150,8 +150,6 @@ class Slots:
         }
 
     def _author(self, author: str) -> int:
-        if not author:
-            return NONE
         self._author_items[author] = self._author_items.get(author, 0) + 1
         number = self._author_numbers.setdefault(author, len(self._author_names))
         if number == len(self._author_names):
@@ -164,8 +162,9 @@ class Slots:
             del self._author_items[author]
 
     def _link(self, slot: int, thread: str, place: tuple[int, int] | None) -> None:
-        number, last = self._thread_ends.get(thread, (self.thread_count, NONE)) if thread else (self.thread_count, NONE)
-        if number == self.thread_count:
+        fresh = len(self._thread_names)
+        number, last = self._thread_ends.get(thread, (fresh, NONE)) if thread else (fresh, NONE)
+        if number == fresh:
             self._thread_names.append(thread)
         before, after = place if place else (last, NONE)
         self.threads.append(number)

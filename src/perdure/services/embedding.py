@@ -11,7 +11,8 @@ import msgspec
 
 from perdure.core.masking import masked_draft
 from perdure.core.memory.parts import Memory
-from perdure.core.memory.shelf import PLACE, Shelf
+from perdure.core.memory.shelf import Shelf
+from perdure.core.memory.told import PLACE
 from perdure.core.session.event import Draft, Payload
 from perdure.core.session.memories import MemoriesEmbedded, MemoryChanged, MemoryKept
 from perdure.ports.memory import UNMADE, Embedder, Item, MemoryIndex

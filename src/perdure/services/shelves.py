@@ -1,11 +1,10 @@
 """Memory spaces at hand: a shelf and an index for each, made from its log and grown with it.
 
 Every look asks the store whether the log has grown, so what one node keeps is found on all others. Those that were not
-used for longest are let go when together they are too large; their next reader makes them anew. Whoever searches an
-index does so inside `reading`: an index changes beside the event loop too, and only its lane keeps the two apart.
+used for longest are let go when there is no room for all; their next reader makes them anew. Whoever searches an index
+does so inside `reading`: an index changes beside the event loop too, and only its lane keeps the two apart.
 """
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
@@ -14,7 +13,7 @@ import msgspec
 
 from perdure.core.errors import AlreadyExists, CallerError, NotFound, PerdureError, VersionConflict
 from perdure.core.memory.parts import TAG, Space, space_of
-from perdure.core.memory.plans import DEFAULT, ROOM
+from perdure.core.memory.plans import DEFAULT
 from perdure.core.memory.shelf import Changes, Shelf
 from perdure.core.memory.uses import Uses
 from perdure.core.session import commands as do
@@ -24,6 +23,7 @@ from perdure.core.session.origin import Config, Isolation, Timeouts
 from perdure.ports.memory import UNMADE, Embedder, MemoryIndex
 from perdure.ports.store import Head, Query
 from perdure.services import embedding
+from perdure.services.allowance import Allowance
 from perdure.services.embedding import MakeIndex, item_of
 from perdure.services.sessions import Outcome, Sessions
 from perdure.waiting import Lane, aside, wholly
@@ -49,7 +49,6 @@ class Known:
         self.index = index
         self.uses = uses
         self.lane = Lane()
-        self.size = 0
 
     def measured(self) -> int:
         """Bytes in RAM, about."""
@@ -64,8 +63,8 @@ class Shelves:
         sessions: Sessions,
         embedder: Callable[[], Embedder | None],
         index: MakeIndex,
+        allowance: Allowance,
         *,
-        room: int = ROOM,
         plan: str = DEFAULT,
     ) -> None:
         self.plan = plan
@@ -73,11 +72,10 @@ class Shelves:
         self.sessions = sessions
         self.embedder = embedder
         self._index = index
-        self._room = room
-        self._known: OrderedDict[Space, Known] = OrderedDict()
+        self._allowance = allowance
+        self._known: dict[Space, Known] = {}
         self._uses: dict[Space, Uses] = {}
         """What was counted outlives the space at hand."""
-        self._total = 0
 
     def session_of(self, space: Space) -> SessionId:
         """The log of a space."""
@@ -196,7 +194,7 @@ class Shelves:
         for each in [*self._known] if space is None else [space]:
             known = self._known.pop(each, None)
             if known is not None:
-                self._total -= known.size
+                self._allowance.left(known)
             if not self._uses.get(each, True):
                 del self._uses[each]
 
@@ -216,11 +214,13 @@ class Shelves:
     # ── keeping up ──
 
     def _at_hand(self, space: Space) -> Known:
-        known = self._known.pop(space, None)
+        known = self._known.get(space)
         if known is None:
             uses = self._uses.setdefault(space, Uses())
             known = Known(space, self.session_of(space), self.scratch(), self.shelf(), uses)
-        self._known[space] = known
+            self._known[space] = known
+        else:
+            self._allowance.back(known)
         return known
 
     async def _catch_up(self, known: Known) -> None:
@@ -284,16 +284,12 @@ class Shelves:
             known.index.add([item_of(shelf.memories[id]) for id in changes.came], vectors)
 
     def _make_room(self, known: Known) -> None:
-        size = known.measured()
-        if self._known.get(known.space) is not known:  # let go while it was read
-            return
-        self._total += size - known.size
-        known.size = size
-        while self._total > self._room and len(self._known) > 1:
-            space, other = next(iter(self._known.items()))
-            if other is known:
-                break
-            self.forget(space)
+        if self._known.get(known.space) is known:  # else it was let go while it was read
+            self._allowance.take(known, known.measured(), lambda: self._leave(known))
+
+    def _leave(self, known: Known) -> None:
+        if self._known.get(known.space) is known:
+            self.forget(known.space)
 
     # ── writing ──
 

@@ -25,7 +25,8 @@ _WHEN: Final = re.compile(
 _WHO: Final = re.compile(
     r"^\W*(?:to |with |from |at |in |by )?(?:who|whom|whose|where|which)\b|\bnamed?s?\b|\bcalled\b"
 )
-_NAME: Final = re.compile(r"(?<=[^.!?\s] )[A-Z][a-z]+")
+_NAME: Final = re.compile(r"[A-Z](?<=[^.!?\s] .)[a-z]+")
+"""In the middle of a sentence."""
 _NAMES_ENOUGH: Final = 3
 _LOOKED_AT: Final = 4_000
 """Characters of a text that are read for signs."""

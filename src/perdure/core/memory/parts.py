@@ -100,7 +100,7 @@ def vault(agent: str) -> Space:
 LETHE: Final = Space("lethe")
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Where a memory comes from: who or what said it, and the session, its version (the message) and checkpoint."""
 
     kind: SourceKind = "agent"
@@ -110,7 +110,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     uri: str = ""
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Something remembered. `importance` is what its writer gave it; `composite` in `importance` ranks by more."""
 
     id: str

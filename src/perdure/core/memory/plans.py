@@ -29,8 +29,6 @@ PLANS: Final[dict[str, Plan]] = {
     )
 }
 DEFAULT: Final = "unlimited"
-ROOM: Final = 1 << 30
-"""Bytes of RAM that spaces in use may take together, if nobody says otherwise."""
 
 
 def plan_of(name: str) -> Plan:

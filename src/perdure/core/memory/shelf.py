@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.memory.parts import Memory, MemoryType, Source, Status
+from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.plans import DEFAULT
+from perdure.core.memory.told import changed, memory_of, place, status_of
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.memories import (
     MemoriesEmbedded,
@@ -25,15 +26,6 @@ from perdure.core.session.memories import (
 )
 from perdure.core.session.redaction import Redacted
 
-CHANGEABLE: Final = frozenset(
-    {"type", "importance", "metadata", "trust", "flags", "subjects", "valid_from", "valid_to", "thread", "author"}
-    | {"supersedes", "accesses", "cited", "unused"}
-)
-"""Fields of a memory that can change without another memory taking its place."""
-PLACE: Final = ("author", "thread", "valid_from")
-"""Those of them that an index knows."""
-_TYPES: Final = {kind.value: kind for kind in MemoryType}
-_STATUSES: Final = {status.value: status for status in Status}
 DAYS: Final = 7
 """Days whose queries are still known."""
 
@@ -182,8 +174,8 @@ class Shelf:
                 if before is not None:
                     if "valid_to" in after:
                         self._until.pop(id, None)
-                    self._put(_changed(before, after))
-                    if _place(before) != _place(self.memories[id]):
+                    self._put(changed(before, after))
+                    if place(before) != place(self.memories[id]):
                         self._unembed(id)  # an index takes it in anew, with vectors that are made anew
                         yield id
             case MemoryMoved(id=id) if id in self.memories:
@@ -213,7 +205,7 @@ class Shelf:
 
     def _kept(self, event: Event, data: MemoryKept) -> None:
         self._tell(event.version, data.id)
-        self._put(_memory(event, data))
+        self._put(memory_of(event, data))
         for old in data.supersedes:
             before = self.memories.get(old)
             if before is not None and before.status is Status.LIVE:
@@ -232,7 +224,7 @@ class Shelf:
         return None
 
     def _moved(self, event: Event, data: MemoryMoved) -> None:
-        memory, status = self.memories[data.id], _status(data.status)
+        memory, status = self.memories[data.id], status_of(data.status)
         if status is Status.SUPERSEDED:
             self._supersede(memory, data.by, event.at, event.at)
         elif status is Status.LIVE:  # as if it had not been superseded
@@ -342,53 +334,3 @@ class Shelf:
             self.threads[memory.thread].remove(memory.id)
             if not self.threads[memory.thread]:
                 del self.threads[memory.thread]
-
-
-def _memory(event: Event, data: MemoryKept) -> Memory:
-    source = Source(
-        kind=data.source or "agent",  # type: ignore[arg-type]  # what perdure wrote
-        session=data.session,
-        version=data.version,
-        checkpoint=data.checkpoint,
-        uri=data.uri,
-    )
-    return Memory(
-        id=data.id,
-        type=_TYPES[data.type],
-        content=data.content,
-        importance=data.importance,
-        metadata=data.metadata,
-        author=data.author,
-        agent=data.agent,
-        writer=data.writer,
-        source=source,
-        trust=data.trust or "medium",  # type: ignore[arg-type]
-        flags=data.flags,
-        subjects=data.subjects,
-        thread=data.thread,
-        status=_status(data.status),
-        supersedes=data.supersedes,
-        recorded_at=event.at,
-        valid_from=data.valid_from,
-        valid_to=data.valid_to,
-        run=data.run,
-        version=event.version,
-    )
-
-
-def _place(memory: Memory) -> tuple[str | int | None, ...]:
-    return tuple(getattr(memory, name) for name in PLACE)
-
-
-def _status(told: str) -> Status:
-    return _STATUSES[told] if told else Status.LIVE
-
-
-def _changed(memory: Memory, after: dict[str, Any]) -> Memory:
-    fields = {name: value for name, value in after.items() if name in CHANGEABLE}
-    if "type" in fields:
-        fields["type"] = MemoryType(fields["type"])
-    for name in ("flags", "subjects", "supersedes"):
-        if name in fields:
-            fields[name] = tuple(fields[name])
-    return msgspec.structs.replace(memory, **fields)

@@ -7,13 +7,16 @@ one word meet and different words do not.
 import re
 import unicodedata
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['.][^\W_]+)*")
+_PLAIN_WORD: Final = re.compile(r"[a-z0-9]+(?:['.][a-z0-9]+)*")
+"""The same in small ASCII letters: most texts have no others, and this is quicker."""
 _SENTENCE: Final = re.compile(r"(?<=[.!?…。\uff01\uff1f])[\"'”’)\]]*\s+|\n+")
 _LONGEST: Final = 40
 """Characters of a term that count; longer ones are no words."""
+_MET: Final = 65_536
+"""Words whose terms are at hand."""
 _VOWELS: Final = frozenset("aeiouy")
 
 STOP: Final = frozenset(
@@ -152,15 +155,15 @@ def _end(word: str) -> str:
 
 def words(text: str) -> list[str]:
     """The words as written, in small letters; accents go, so that both spellings meet."""
-    if not text.isascii():
-        plain = unicodedata.normalize("NFKD", text.replace("’", "'"))
-        text = "".join(c for c in plain if not unicodedata.combining(c))
-    return _WORD.findall(text.lower())
+    if text.isascii():
+        return _PLAIN_WORD.findall(text.lower())
+    plain = unicodedata.normalize("NFKD", text.replace("’", "'"))
+    return _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)).lower())
 
 
 def terms_of(said: Iterable[str]) -> list[str]:
     """The stems of those words that say something, in order."""
-    return [term for term in map(_term, said) if term]
+    return list(filter(None, map(_TERMS.__getitem__, said)))
 
 
 def terms(text: str) -> list[str]:
@@ -168,10 +171,18 @@ def terms(text: str) -> list[str]:
     return terms_of(words(text))
 
 
-@lru_cache(maxsize=65_536)
-def _term(word: str) -> str:
-    bare = word.removesuffix("'s")[:_LONGEST]
-    return "" if word in STOP or bare in STOP else stem(bare)
+class _Terms(dict[str, str]):
+    """The terms of words that were met; of a word without one, nothing. Too many are as good as none."""
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MET:
+            self.clear()
+        bare = word.removesuffix("'s")[:_LONGEST]
+        term = self[word] = "" if word in STOP or bare in STOP else stem(bare)
+        return term
+
+
+_TERMS: Final = _Terms()
 
 
 def sentences(text: str) -> list[str]:

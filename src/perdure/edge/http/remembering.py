@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from perdure.core.memory.plans import DEFAULT, PLANS, ROOM
+from perdure.core.memory.plans import DEFAULT, PLANS
 
 
 class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -16,8 +16,12 @@ class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         Meta(min_length=1, description="what makes vectors of memories: `auto` what is installed, `none` words alone"),
     ] = "auto"
     room: Annotated[
-        int, Meta(ge=1 << 20, le=1 << 50, description="bytes of RAM for the spaces at hand, of each tenant")
-    ] = ROOM
+        Annotated[int, Meta(ge=1 << 20, le=1 << 50)] | None,
+        Meta(
+            description="bytes of RAM for the spaces at hand, of all tenants together; a quarter of the machine's "
+            "memory, from 256 MiB to 4 GiB, if nobody says"
+        ),
+    ] = None
     plan: Annotated[str, Meta(description=f"the plan of spaces that an admin has put on none: {', '.join(PLANS)}")] = (
         DEFAULT
     )
