@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Barrier, Event, Thread
 from types import FrameType
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from perdure import waiting
-from perdure.waiting import Bell, Lane, Ticket, blocking, deliver_all, drive, unbroken, wholly
+from perdure.steady import unbroken
+from perdure.waiting import Bell, Lane, Ticket, blocking, deliver_all, drive, wholly
 
 PATIENCE = 30
 
@@ -308,6 +310,20 @@ def test_what_was_delivered_may_be_delivered_again() -> None:
     assert got == [1, 1, 1]
 
 
+async def test_a_loop_needs_no_waking_from_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, ticket, woken = asyncio.get_running_loop(), Ticket[int](), list[int]()
+
+    async def work() -> None:
+        woken.append(await ticket)
+
+    task = asyncio.ensure_future(work())
+    await turns()
+    monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *_: pytest.fail("through the socket of the loop"))
+    ticket.deliver(7)
+    await task
+    assert woken == [7]
+
+
 # ── work that must not stop half-way ─────────────────────────────────────────────────────────────
 
 
@@ -373,6 +389,65 @@ async def test_a_cancellation_of_unbroken_work_that_fails_tells_why() -> None:
     with pytest.raises(asyncio.CancelledError) as caught:
         await task
     assert isinstance(caught.value.__cause__, LookupError)
+
+
+async def test_unbroken_work_is_told_what_became_of_what_it_waits_for() -> None:
+    def fails() -> None:
+        raise LookupError("inside")
+
+    async def work() -> list[str]:
+        seen = []
+        try:
+            await asyncio.to_thread(fails)
+        except LookupError as error:
+            seen.append(str(error))
+        other = asyncio.ensure_future(asyncio.sleep(60))
+        asyncio.get_running_loop().call_soon(other.cancel)
+        try:
+            await other
+        except asyncio.CancelledError:
+            seen.append("the other was cancelled")
+        return seen
+
+    assert await unbroken(work()) == ["inside", "the other was cancelled"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_unbroken_work_that_is_cancelled_takes_all_its_steps(fails: bool) -> None:
+    tickets: list[Ticket[None]] = [Ticket(), Ticket(), Ticket()]
+    steps: list[int] = []
+
+    async def work() -> None:
+        for number, ticket in enumerate(tickets):
+            with suppress(LookupError):
+                await ticket
+            steps.append(number)
+
+    task = asyncio.ensure_future(unbroken(work()))
+    for ticket in tickets:
+        await turns()
+        task.cancel()
+        await turns()
+        if fails:
+            ticket.fail(LookupError("inside"))
+        else:
+            ticket.deliver(None)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert steps == [0, 1, 2]
+
+
+async def test_a_time_limit_strikes_after_unbroken_work() -> None:
+    done: list[bool] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.05)
+        done.append(True)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await unbroken(work())
+    assert done == [True]
 
 
 async def test_unbroken_work_ends_with_its_loop() -> None:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from perdure.edge.library import AsyncPerdure, aopen
     from perdure.edge.session import AsyncSession
     from perdure.services.loading import SnapshotPolicy
-    from perdure.waiting import drive, unbroken
+    from perdure.steady import unbroken
+    from perdure.waiting import drive
 
 __version__ = "0.1.0"
 
@@ -86,7 +87,7 @@ _HOMES = {
     "events": "events",
     "open": "edge.blocking",
     "restore": "edge.keeping",
-    "unbroken": "waiting",
+    "unbroken": "steady",
 }
 
 

@@ -86,52 +86,8 @@ def _leave_held() -> None:
         _mode.held.pop()
 
 
-async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """Await work that must not stop half-way: a cancellation of this task waits for its end, and then goes on."""
-    return await (work if blocking() else _Unbroken(work))
-
-
-class _Unbroken(Generic[T]):
-    """Takes the steps of a coroutine in the task that awaits it. Whatever the coroutine waits for, the task waits for
-    something else that is told when it comes, so a cancellation strikes that and not the work.
-    """
-
-    __slots__ = ("_work",)
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-
-    def __await__(self) -> Generator[Any, None, T]:
-        from asyncio import CancelledError, get_running_loop
-
-        loop, cancelled = get_running_loop(), None
-        try:
-            while True:
-                awaited = self._work.send(None)
-                if awaited is None:  # a mere turn of the loop
-                    awaited = loop.create_future()
-                    loop.call_soon(_tell, awaited)
-                awaited._asyncio_future_blocking = False  # as a task says that it took it
-                while not awaited.done():
-                    told = loop.create_future()
-                    awaited.add_done_callback(lambda _, told=told: _tell(told))
-                    try:
-                        yield from told
-                    except CancelledError as error:
-                        cancelled = error
-        except StopIteration as finished:
-            if cancelled is not None:
-                raise cancelled from None
-            value: T = finished.value
-            return value
-        except BaseException as error:
-            self._work.close()
-            if cancelled is not None:
-                raise cancelled from error
-            raise
-
-
-def _tell(told: Any) -> None:
+def tell(told: Any) -> None:
+    """Give a future its result, which is nothing, unless it is done."""
     if not told.done():
         told.set_result(None)
 
@@ -232,7 +188,7 @@ class Ticket(Generic[T]):
                 loop = asyncio.get_running_loop()
                 future: asyncio.Future[None] = loop.create_future()
 
-                waiter = (loop, partial(_tell, future))
+                waiter = (loop, partial(tell, future))
                 if self._enlist(waiter):
                     try:
                         yield from future.__await__()
@@ -262,9 +218,23 @@ def _wake(waiters: Iterable[Waiter]) -> None:
                 continue
         else:
             loops.setdefault(id(loop), (loop, []))[1].append(wake)
+    here = _loop_here() if loops else None
     for loop, wakes in loops.values():
+        if loop is here:
+            _run_all(wakes)
+            continue
         with contextlib.suppress(RuntimeError):  # a loop that closed meanwhile has nobody left to wake
             loop.call_soon_threadsafe(_run_all, wakes)
+
+
+def _loop_here() -> Any:
+    """The event loop that runs on this thread, if one does."""
+    from asyncio import get_running_loop
+
+    try:
+        return get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _run_all(wakes: list[Callable[[], None]]) -> None:

@@ -13,7 +13,7 @@ async def turns(count: int) -> None:
 async def test_one_who_comes_alone_is_served_after_this_turn() -> None:
     gathering, calls = Gathering(), [0]
 
-    def call() -> None:
+    def call(_: int) -> None:
         calls[0] += 1
 
     for done in range(1, 5):
@@ -26,27 +26,27 @@ async def test_one_who_comes_alone_is_served_after_this_turn() -> None:
 async def test_those_who_come_within_one_turn_are_served_once() -> None:
     gathering, calls = Gathering(), list[int]()
     for _ in range(9):
-        gathering(lambda: calls.append(1))
+        gathering(calls.append)
     await turns(1)
-    assert calls == [1]
+    assert calls == [9]
 
 
 async def test_after_a_crowd_those_of_the_next_turns_are_waited_for() -> None:
     gathering, calls = Gathering(), list[int]()
 
     def ask() -> None:
-        gathering(lambda: calls.append(1))
+        gathering(calls.append)
 
     ask()
     ask()
     await turns(1)
-    assert calls == [1]
+    assert calls == [2]
     for _ in range(5):  # one after the other, a turn apart
         ask()
         await turns(2)
-        assert calls == [1]
+        assert calls == [2]
     await turns(gathering.QUIET + 1)
-    assert calls == [1, 1]
+    assert calls == [2, 5]
     ask()
     await turns(2 * gathering.QUIET)
     ask()
@@ -56,12 +56,12 @@ async def test_after_a_crowd_those_of_the_next_turns_are_waited_for() -> None:
 
 async def test_nobody_waits_for_ever_for_others_who_keep_coming() -> None:
     gathering, calls = Gathering(), list[int]()
-    gathering(lambda: calls.append(1))
-    gathering(lambda: calls.append(1))
+    gathering(calls.append)
+    gathering(calls.append)
     await turns(1)
     loop = asyncio.get_running_loop()
     until = loop.time() + 20 * gathering.LONGEST
     while loop.time() < until and len(calls) < 3:
-        gathering(lambda: calls.append(1))
+        gathering(calls.append)
         await turns(1)
     assert len(calls) >= 3

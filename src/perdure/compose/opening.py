@@ -25,12 +25,15 @@ StoreGiven = PathGiven | Mapping[str, PathGiven]
 """One place, or one for each tier."""
 
 
-def open_store(path: StoreGiven, ambient: Ambient, *, read_only: bool = False, keys: Given = AS_FOUND) -> Store:
+def open_store(
+    path: StoreGiven, ambient: Ambient, *, read_only: bool = False, keys: Given = AS_FOUND, hasty: bool = True
+) -> Store:
     """The store behind a path: a SQLite file, a PostgreSQL database for its URL, RAM for `:memory:`; or one over
-    several, for a path of each tier.
+    several, for a path of each tier. An event loop that serves many should not stand still while a file is written, not
+    even shortly: then do not be `hasty`.
     """
     if isinstance(path, Mapping):
-        return open_tiers(path, ambient, read_only=read_only, keys=keys)
+        return open_tiers(path, ambient, read_only=read_only, keys=keys, hasty=hasty)
     spelled = place_text(path, "a store is the path of a file, or a URL of PostgreSQL")
     if spelled.startswith(SERVER):
         return open_server(spelled, ambient, read_only=read_only, keys=keys)
@@ -47,11 +50,17 @@ def open_store(path: StoreGiven, ambient: Ambient, *, read_only: bool = False, k
         return seal_of(spelled, mark, keys, ambient, read_only=read_only)
 
     # A new store gets its keys before its file; of an old one the mark says what it needs.
-    return SqliteStore(spelled, ambient, read_only=read_only, seal=find(None) if absent(spelled) else find)
+    seal = find(None) if absent(spelled) else find
+    return SqliteStore(spelled, ambient, read_only=read_only, seal=seal, hasty=hasty)
 
 
 def open_tiers(
-    places: Mapping[str, PathGiven], ambient: Ambient, *, read_only: bool = False, keys: Given = AS_FOUND
+    places: Mapping[str, PathGiven],
+    ambient: Ambient,
+    *,
+    read_only: bool = False,
+    keys: Given = AS_FOUND,
+    hasty: bool = True,
 ) -> Store:
     """One store over a store for each tier: `{"L0": ":memory:", "L1": "agent.db", "L2": "postgresql://…"}`."""
     from perdure.stores.tiered import TieredStore
@@ -67,7 +76,7 @@ def open_tiers(
     opened: dict[Tier, Store] = {}
     try:
         for name, place in places.items():
-            opened[Tier(name)] = open_store(place, ambient, read_only=read_only, keys=keys)
+            opened[Tier(name)] = open_store(place, ambient, read_only=read_only, keys=keys, hasty=hasty)
         return TieredStore(opened, ambient)
     except BaseException:
         for store in opened.values():

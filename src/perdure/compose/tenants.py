@@ -166,6 +166,6 @@ def tenants(
 
     chance = ambient or RealAmbient()
     archive = open_cold(cold)
-    store = CoolingStore(open_store(path, chance, read_only=read_only, keys=keys), archive, chance)
+    store = CoolingStore(open_store(path, chance, read_only=read_only, keys=keys, hasty=False), archive, chance)
     opened = None if isinstance(path, Mapping) else Opened(os.fspath(path), keys, cold)
     return Tenants(store, chance, snapshots or SnapshotPolicy(), timeouts, opened, masks, private=private)

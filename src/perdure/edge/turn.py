@@ -9,7 +9,7 @@ from perdure.core.session import commands as do
 from perdure.core.session.event import Draft, Payload
 from perdure.core.session.ids import SessionId
 from perdure.core.session.turns import Message, ToolAsked, ToolFinished, ToolStarted, TurnFinished, TurnStarted
-from perdure.waiting import unbroken
+from perdure.steady import unbroken
 
 
 class AsyncTurn:

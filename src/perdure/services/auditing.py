@@ -35,7 +35,8 @@ from perdure.services.proving import Problem
 from perdure.services.queueing import Queue
 from perdure.services.sessions import Sessions
 from perdure.services.verifying import Verifying
-from perdure.waiting import Bell, unbroken
+from perdure.steady import unbroken
+from perdure.waiting import Bell
 
 MOST: Final = 5_000
 """So many entries of one tenant wait to be written, alike ones counted together; further ones are only counted."""

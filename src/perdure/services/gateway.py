@@ -36,7 +36,7 @@ from perdure.services.questions import Question
 from perdure.services.requests import BranchRequest
 from perdure.services.trails import Trails
 from perdure.services.underway import Piecemeal, Underway, has_words
-from perdure.waiting import unbroken
+from perdure.steady import unbroken
 
 FOLLOWED: Final = 64
 """How many branches of a session are looked at for the one that a client goes on with, the newest first."""

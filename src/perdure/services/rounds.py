@@ -35,7 +35,7 @@ from perdure.services.reminding import reflect, uncited
 from perdure.services.running import Stopped
 from perdure.services.steps import told
 from perdure.services.stops import Stopping
-from perdure.waiting import unbroken
+from perdure.steady import unbroken
 
 T = TypeVar("T")
 AT_ONCE: Final = 4

@@ -30,7 +30,7 @@ from perdure.services.reminding import reminded
 from perdure.services.rounds import Turn
 from perdure.services.running import POLL, How, Line, Running, Stopped, elsewhere
 from perdure.services.sessions import Outcome
-from perdure.waiting import unbroken
+from perdure.steady import unbroken
 
 log = logging.getLogger(__name__)
 RESERVED: Final = frozenset({"crash", "shutdown"})

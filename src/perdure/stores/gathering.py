@@ -19,8 +19,8 @@ class _Round:
 
 
 class Gathering:
-    """Calls once, after this turn of the event loop, however often it is asked to within the turn; and where several
-    came together before, once nobody has come for a few turns.
+    """Calls once, after this turn of the event loop, however often it is asked to within the turn, and says how often;
+    where several came together before, once nobody has come for a few turns.
 
     So the tasks that one commit woke, or that one burst of requests made, come with their next operations together, and
     one commit takes them all. Whoever comes alone does not wait for anybody.
@@ -35,7 +35,7 @@ class Gathering:
     def __init__(self) -> None:
         self._rounds: WeakKeyDictionary[Any, _Round] = WeakKeyDictionary()
 
-    def __call__(self, callback: Callable[[], None]) -> None:
+    def __call__(self, callback: Callable[[int], None]) -> None:
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -47,13 +47,13 @@ class Gathering:
             found.since = loop.time()
             loop.call_soon(self._turn, loop, found, callback)
 
-    def _turn(self, loop: Any, found: _Round, callback: Callable[[], None]) -> None:
+    def _turn(self, loop: Any, found: _Round, callback: Callable[[int], None]) -> None:
         if found.crowded and loop.time() - found.since < self.LONGEST:
             found.quiet = found.quiet + 1 if found.asked == found.seen else 0
             found.seen = found.asked
             if found.quiet < self.QUIET:
                 loop.call_soon(self._turn, loop, found, callback)
                 return
-        found.crowded = found.asked > 1
+        asked, found.crowded = found.asked, found.asked > 1
         found.asked = found.seen = found.quiet = 0
-        callback()
+        callback(asked)

@@ -1,7 +1,8 @@
 """Group commit by leadership: who commits what has queued up, and when.
 
 Threads that block lead in turn and commit all that waits; tasks call a thread that does the same, once every task that
-could run in this turn of their event loop has run. How a batch is committed, the engine's writer knows.
+could run in this turn of their event loop has run. Where one task came alone, the loop's own thread may do it. How a
+batch is committed, the engine's writer knows.
 
 Invariants: a job stays in the queue until its ticket is done, and only who holds the lock takes it off. One call to the
 thread stands for everything that was queued before it, however many batches that is. An interrupt may strike a blocking
@@ -61,7 +62,7 @@ class Leading(ABC, Generic[J]):
         if not blocking():
             self._queue.append(job)
             self._start()
-            self._gathering(self._call)
+            self._gathering(self._see_to)
             if self._closed:  # by another thread, just now: its own thread may not see the job any more
                 with self._lock:
                     self._commit_batch()
@@ -79,6 +80,17 @@ class Leading(ABC, Generic[J]):
     def _must_be_open(self) -> None:
         if self._closed:
             raise closed()
+
+    def _see_to(self, asked: int) -> None:
+        """Have what is queued committed: at once if one task came alone and that is soon done, else by the thread."""
+        if asked > 1 or not self._commits_here():
+            self._call()
+
+    def _commits_here(self) -> bool:
+        """Commit what is queued on the thread of this event loop, if that takes no time to speak of; whether all of it
+        is done. An engine that has to wait for others, as over a network, never does.
+        """
+        return False
 
     def _call(self) -> None:
         """Have the thread see to what is queued."""

@@ -11,9 +11,10 @@ from perdure.core.errors import CallerError, ConflictError
 from perdure.core.session.ids import SessionId, raw
 from perdure.ports.seal import Place
 from perdure.ports.store import Commit, Wrapping
+from perdure.steady import unbroken
 from perdure.stores.packing import Packing, PlaceWrapping
 from perdure.stores.refusals import unknown
-from perdure.waiting import aside, unbroken
+from perdure.waiting import aside
 
 MAX_PLACES: Final = 100_000
 Look = Callable[[SessionId], Awaitable[Place | None]]

@@ -27,8 +27,8 @@ class TurnStarted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     model: str | None = None
 
     def essence(self) -> Payload | None:
-        plain = type(self.role) is str and self.model is None and type(self.content) is str
-        return self if plain else None
+        told = self.content is None or type(self.content) is str
+        return self if told and type(self.role) is str and self.model is None else None
 
 
 class Message(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,8 +43,11 @@ class Message(Payload, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] = {}
 
     def essence(self) -> Payload | None:
-        plain = type(self.role) is str and type(self.content) is str and self.name is None and self.metadata == {}
-        return self if plain else None
+        if type(self.role) is not str or type(self.content) is not str or self.name is not None:
+            return None
+        if not self.metadata:
+            return self if self.metadata == {} else None
+        return Message(role=self.role) if type(self.metadata) is dict else None
 
 
 class ToolAsked(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,7 +115,7 @@ class TurnFinished(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
     def essence(self) -> Payload | None:
         plain = (
-            type(self.content) is str
+            (self.content is None or type(self.content) is str)
             and self.stop_reason is None
             and type(self.tokens_in) is int
             and type(self.tokens_out) is int

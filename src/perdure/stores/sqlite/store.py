@@ -38,6 +38,8 @@ from perdure.stores.refusals import closed, refuse_doubles
 from perdure.stores.sqlite import connection as connections
 from perdure.stores.sqlite import finding, keeping, reads, streams, words, writes
 from perdure.stores.sqlite.blobs import SqliteBlobs
+from perdure.stores.sqlite.haste import BRIEF
+from perdure.stores.sqlite.joining import Joining
 from perdure.stores.sqlite.readers import Readers
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction, Writer
@@ -53,24 +55,6 @@ Seen = tuple[Moment | None, reads.Glimpse, Head | None]
 """When a head was read, what lay in the file then, and what that is."""
 
 
-class Joining:
-    """Finds the seal of a store when its mark is known, with the connection that has to read it anyway."""
-
-    def __init__(self, seal: Seal | Callable[[str | None], Seal]) -> None:
-        self._find = seal if callable(seal) else None
-        self.seal: Seal = CLEAR if callable(seal) else seal
-
-    def join(self, mark: str | None) -> str:
-        """What a store with this mark has to carry."""
-        if self._find is not None:
-            self.seal, self._find = self._find(mark), None
-        return self.seal.join(mark)
-
-    def give_up(self) -> None:
-        """Let go of the seal."""
-        self.seal.close()
-
-
 class SqliteStore:
     """The embedded store. Open it on a path; `read_only` never writes a byte."""
 
@@ -78,12 +62,19 @@ class SqliteStore:
     near: bool = True
 
     def __init__(
-        self, path: str, ambient: Ambient, *, read_only: bool = False, seal: Seal | Callable[[str | None], Seal] = CLEAR
+        self,
+        path: str,
+        ambient: Ambient,
+        *,
+        read_only: bool = False,
+        seal: Seal | Callable[[str | None], Seal] = CLEAR,
+        hasty: bool = True,
     ) -> None:
-        """The seal, or what finds it for the mark that the file carries."""
+        """The seal, or what finds it for the mark that the file carries. `hasty`: one task alone commits by itself."""
         self.path = os.path.abspath(path)
         self._ambient = ambient
         self._read_only = read_only
+        self._hasty = hasty
         self._closed = False
         joining = Joining(seal)
         try:
@@ -97,7 +88,7 @@ class SqliteStore:
         self._begin(connection)
         on_fork(self, Forking(SqliteStore._pause, SqliteStore._go_on, SqliteStore._forked))
 
-    def _join(self, joining: "Joining") -> apsw.Connection | None:
+    def _join(self, joining: Joining) -> apsw.Connection | None:
         if self._read_only:
             connections.check(self.path, joining.join)
             return None
@@ -133,11 +124,13 @@ class SqliteStore:
         """Where blobs are kept."""
         return PackedBlobs(SqliteBlobs(self._write, self._write, self._read), self._packing)
 
-    async def _write(self, operation: Callable[[Transaction], T], *, guarded: bool = True, quiet: bool = False) -> T:
+    async def _write(
+        self, operation: Callable[[Transaction], T], *, guarded: bool = True, quiet: bool = False, brief: bool = False
+    ) -> T:
         if self._read_only:
             raise ReadOnly(f"{self.path} was opened read-only; open it writable to change it", path=self.path)
         self._must_be_open()
-        result: T = await self._writer.submit(operation, guarded=guarded, quiet=quiet)
+        result: T = await self._writer.submit(operation, guarded=guarded, quiet=quiet, brief=brief)
         return result
 
     async def _beside(self, operation: Callable[[Transaction], T]) -> T:
@@ -161,8 +154,9 @@ class SqliteStore:
             for commit in commits
         ]
         plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
+        brief = self._hasty and len(commits) == 1 and not commits[0].rewrites and len(packed[0][2]) <= BRIEF
         try:
-            position = await self._write(lambda tx: writes.append(tx, packed), guarded=not plain)
+            position = await self._write(lambda tx: writes.append(tx, packed), guarded=not plain, brief=brief)
         except PerdureError:
             self._owners.forget(commit.row.session for commit in commits)
             raise

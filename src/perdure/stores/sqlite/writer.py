@@ -19,7 +19,8 @@ from perdure.core.session.ids import SessionId
 from perdure.ports.store import KeyTaken
 from perdure.stores.leading import MAX_BATCH, Leading
 from perdure.stores.packing import PACKING, Packing
-from perdure.stores.sqlite.connection import connect, patience, translate
+from perdure.stores.sqlite.connection import connect, translate
+from perdure.stores.sqlite.haste import Haste
 from perdure.stores.sqlite.sql import QUERIES, Asks
 from perdure.waiting import Ticket, deliver_all, holding
 
@@ -66,17 +67,7 @@ class Job(NamedTuple):
     ticket: Ticket[Any]
     guarded: bool
     quiet: bool = False
-
-
-def _empty_log(connection: apsw.Connection) -> None:
-    """Fold the write-ahead log into the file and cut it, so that what was destroyed is not left in it. If somebody
-    reads just now it stays until the next time: nobody is made to wait.
-    """
-    try:
-        connection.set_busy_handler(None)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    finally:
-        connection.set_busy_handler(patience)
+    brief: bool = False
 
 
 class Writer(Leading[Job]):
@@ -93,21 +84,43 @@ class Writer(Leading[Job]):
         self._path = path
         self._packing = packing
         self._committed = committed
-        self._connection = connection
-        self._transaction = None if connection is None else Transaction(connection, packing)
+        self._haste = Haste()
+        self._connection: apsw.Connection | None = None
+        self._transaction: Transaction | None = None
+        if connection is not None:
+            self._take(connection)
         self._poisoned: PerdureError | None = None
         self._hold = holding(self._lock)
         self._decided: list[Outcome] = []
         """What the batch under way comes to if its commit is made, until everyone has been told."""
         self._loud = True
 
-    def submit(self, operation: Operation, *, guarded: bool = False, quiet: bool = False) -> Ticket[Any]:
+    def submit(
+        self, operation: Operation, *, guarded: bool = False, quiet: bool = False, brief: bool = False
+    ) -> Ticket[Any]:
         """Queue an operation; its ticket is delivered once the disk has it.
 
         `guarded` operations may refuse after writing something: they get a savepoint of their own. For `quiet` ones
-        alone nobody is woken who watches the feed: it does not tell of them.
+        alone nobody is woken who watches the feed: it does not tell of them. `brief` ones write a few rows and no more.
         """
-        return self._lead(Job(operation, Ticket(), guarded, quiet))
+        return self._lead(Job(operation, Ticket(), guarded, quiet, brief))
+
+    def _commits_here(self) -> bool:
+        queue, haste = self._queue, self._haste
+        if len(queue) != 1 or not queue[0].brief or self._connection is None or self._lock.locked() or not haste.may():
+            return False
+        import asyncio
+
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        with self._lock:
+            haste.on = True
+            try:
+                self._commit_batch()
+            finally:
+                haste.on = False
+        haste.took(clock() - began)
+        return not queue
 
     def _commit_batch(self) -> None:
         """Run what has queued up in one transaction and tell everyone how it went.
@@ -122,6 +135,8 @@ class Writer(Leading[Job]):
             if batch:
                 self._transact(batch)
         except apsw.Error as error:
+            if self._haste.on and isinstance(error, apsw.BusyError):
+                return  # another process writes just now: the thread waits for it
             failure = translate(error, self._path)
             if isinstance(failure, StorePoisoned):
                 self._poison(failure)
@@ -166,7 +181,7 @@ class Writer(Leading[Job]):
             self._decided = [self._run(transaction, job) for job in batch if not job.ticket.done]
             transaction.execute("COMMIT")
             if transaction.destroys:
-                _empty_log(connection)
+                self._empty_log(connection)
         except (apsw.Error, PerdureError):
             self._decided = []  # some errors end the transaction by themselves: it must not be taken for committed
             if connection.in_transaction:
@@ -195,8 +210,24 @@ class Writer(Leading[Job]):
             connection = connect(self._path, writable=True)
             if self._poisoned is not None:
                 self._heal(connection)
-            self._connection, self._transaction = connection, Transaction(connection, self._packing)
+            return self._take(connection)
         return self._connection, self._transaction
+
+    def _take(self, connection: apsw.Connection) -> tuple[apsw.Connection, Transaction]:
+        """Write by this connection from now on."""
+        self._haste.attach(connection)
+        taken = self._connection, self._transaction = connection, Transaction(connection, self._packing)
+        return taken
+
+    def _empty_log(self, connection: apsw.Connection) -> None:
+        """Fold the write-ahead log into the file and cut it, so that what was destroyed is not left in it. If somebody
+        reads just now it stays until the next time: nobody is made to wait.
+        """
+        try:
+            connection.set_busy_handler(None)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            connection.set_busy_handler(self._haste.patient)
 
     def _heal(self, connection: apsw.Connection) -> None:
         """After a failed fsync the log in the page cache may not be on disk: rewrite all of it into the file first."""
