@@ -450,6 +450,24 @@ async def test_a_time_limit_strikes_after_unbroken_work() -> None:
     assert done == [True]
 
 
+async def test_a_cancellation_is_not_lost_when_what_the_work_waits_for_is_cancelled_too() -> None:
+    other: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work() -> int:
+        try:
+            await other
+        except asyncio.CancelledError:
+            return 1
+        return 0
+
+    task = asyncio.ensure_future(unbroken(work()))
+    await turns()
+    task.cancel()
+    other.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_unbroken_work_ends_with_its_loop() -> None:
     left: list[str] = []
 

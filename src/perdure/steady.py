@@ -24,9 +24,10 @@ class _Unbroken(Generic[T]):
         self._work = work
 
     def __await__(self) -> Generator[Any, None, T]:
-        from asyncio import CancelledError, get_running_loop
+        from asyncio import CancelledError, current_task, get_running_loop
 
-        loop, cancelled = get_running_loop(), None
+        loop, task, cancelled = get_running_loop(), current_task(), None
+        before = task.cancelling() if task is not None else 0
         try:
             while True:
                 awaited = self._work.send(None)
@@ -40,7 +41,8 @@ class _Unbroken(Generic[T]):
                     except CancelledError as error:
                         if not awaited.done():
                             raise
-                        if not awaited.cancelled():
+                        # The awaited may have been cancelled itself, which tells the work; and the task as well.
+                        if not awaited.cancelled() or (task is not None and task.cancelling() > before):
                             cancelled = error
                     except BaseException:
                         if awaited.done():

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from perdure.core.errors import Invalid
 from perdure.core.memory.plans import DEFAULT
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def allowance_of(settings: MemorySettings | None) -> "Allowance":
     from perdure.services.allowance import Allowance, usual
 
     asked = None if settings is None else settings.room
+    if asked is not None and asked < 1:
+        raise Invalid(f"room is how many bytes of RAM memories may take, at least one, not {asked}")
     return Allowance(usual(memory()) if asked is None else asked)
 
 

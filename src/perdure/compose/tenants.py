@@ -77,10 +77,19 @@ class Tenants:
             found.memory = self.memory
             found.sessions.masks = None if tenant == SYSTEM else self._masks
             self._made[tenant] = found
-            while len(self._made) > KEPT:
-                self._made.popitem(last=False)
+            if len(self._made) > KEPT:
+                self._let_one_go()
         self._made.move_to_end(tenant)
         return found
+
+    def _let_one_go(self) -> None:
+        """The services of who asked longest ago; of those who have something to write down yet only if there are very
+        many.
+        """
+        paid = (tenant for tenant, services in self._made.items() if not services.owes)
+        gone = next(paid, next(iter(self._made)) if len(self._made) > 2 * KEPT else None)
+        if gone is not None:
+            self._made.pop(gone).let_go()
 
     @made_once
     def common(self) -> "Common":

@@ -128,6 +128,16 @@ class Services:
 
         return memories(self.sessions, self.erasure, self.memory or MemorySettings(), self.allowance_of())
 
+    @property
+    def owes(self) -> bool:
+        """Whether something was counted that is not written down yet."""
+        return "memories" in self.__dict__ and self.memories.shelves.owes
+
+    def let_go(self) -> None:
+        """Keep nothing at hand any more: whoever asks next makes services anew."""
+        if "memories" in self.__dict__:
+            self.memories.shelves.forget()
+
     @made_once
     def consolidating(self) -> "Consolidating":
         from perdure.compose.memory import consolidating

@@ -325,12 +325,12 @@ class Remembering:
                 by_space[spaces[id]].append((id, was_used))
         for name, noted in by_space.items():
             namespace, _, rest = name.partition("/")
-            known = await self.memories.shelves.look(Space(namespace, rest))  # type: ignore[arg-type]
-            for id, was_used in noted:
-                if id in known.shelf.memories:
-                    known.uses.note(id, cited=int(was_used), unused=int(not was_used))
-            if missing and namespace == "vault":
-                known.uses.missing += 1
+            async with self.memories.shelves.reading(Space(namespace, rest)) as known:  # type: ignore[arg-type]
+                for id, was_used in noted:
+                    if id in known.shelf.memories:
+                        known.uses.note(id, cited=int(was_used), unused=int(not was_used))
+                if missing and namespace == "vault":
+                    known.uses.missing += 1
             await self.memories.shelves.note(known, now)
 
 

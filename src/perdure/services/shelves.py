@@ -20,6 +20,7 @@ from perdure.core.session import commands as do
 from perdure.core.session.event import Draft, Event, Payload
 from perdure.core.session.ids import SessionId, named
 from perdure.core.session.origin import Config, Isolation, Timeouts
+from perdure.forking import Forking, on_fork
 from perdure.ports.memory import UNMADE, Embedder, MemoryIndex
 from perdure.ports.store import Head, Query
 from perdure.services import embedding
@@ -49,10 +50,12 @@ class Known:
         self.index = index
         self.uses = uses
         self.lane = Lane()
+        self.stale = False
+        """Whether it must be read anew before it is looked at."""
 
     def measured(self) -> int:
         """Bytes in RAM, about."""
-        return len(self.shelf) * EACH + self.index.size
+        return len(self.shelf) * EACH + self.shelf.weight + self.index.size
 
 
 class Shelves:
@@ -76,6 +79,15 @@ class Shelves:
         self._known: dict[Space, Known] = {}
         self._uses: dict[Space, Uses] = {}
         """What was counted outlives the space at hand."""
+        on_fork(self, Forking(_unchanged, _unchanged, Shelves._forked))
+
+    def _forked(self) -> None:
+        """A child of a fork reads everything anew: whoever was inside lives in the parent, which also writes down what
+        it counted.
+        """
+        self._uses.clear()
+        for known in [*self._known.values()]:
+            self._drop(known)
 
     def session_of(self, space: Space) -> SessionId:
         """The log of a space."""
@@ -97,17 +109,38 @@ class Shelves:
 
     @asynccontextmanager
     async def _inside(self, space: Space) -> AsyncIterator[Known]:
-        """A space that nobody else here reads or writes within the block. Of one that was never begun nothing is kept
-        at hand, whoever asks for it.
+        """A space that nobody else here reads or writes within the block. There is never more than one of a name, so
+        that nothing is counted apart: one that was let go while somebody waited for it is asked for again.
         """
-        known = self._at_hand(space)
-        try:
+        while True:
+            known = self._at_hand(space)
             async with known.lane:
-                yield known
-        finally:
-            if not known.shelf.version and self._known.get(space) is known:
-                self.forget(space)
-                self._uses.pop(space, None)
+                if self._known.get(space) is known:
+                    try:
+                        yield known
+                    finally:
+                        self._left(known)
+                    return
+
+    def _left(self, known: Known) -> None:
+        """See how large it has become. Of one that was never begun nothing is kept at hand, whoever asks for it."""
+        if known.shelf.version:
+            self._allowance.take(known, known.measured(), lambda: self._let_go(known))
+        else:
+            self._drop(known)
+            self._uses.pop(known.space, None)
+
+    def _let_go(self, known: Known) -> None:
+        """Make room. One that is in use stays; when it is left it is counted again."""
+        if known.lane.idle:
+            self._drop(known)
+
+    def _drop(self, known: Known) -> None:
+        if self._known.get(known.space) is known:
+            del self._known[known.space]
+        self._allowance.left(known)
+        if not self._uses.get(known.space, True):
+            del self._uses[known.space]
 
     async def spaces(self) -> tuple[Space, ...]:
         """All the spaces of the tenant, those begun first first."""
@@ -163,8 +196,7 @@ class Shelves:
         """Begin a space that is not there yet, as somebody's, shared with those whom its isolation lets in; whether it
         was not there.
         """
-        known = self._at_hand(space)
-        async with known.lane:
+        async with self._inside(space) as known:
             await self._catch_up(known)
             return await self._begin(known, owner, isolation)
 
@@ -175,6 +207,11 @@ class Shelves:
         if known.uses.due(now):
             with suppress(PerdureError):
                 await self._write_down(known.space, known.uses)
+
+    @property
+    def owes(self) -> bool:
+        """Whether there are uses that are not written down."""
+        return any(self._uses.values())
 
     async def close(self) -> None:
         """Write all uses down."""
@@ -192,11 +229,13 @@ class Shelves:
     def forget(self, space: Space | None = None) -> None:
         """Read it anew next time: one space, or all."""
         for each in [*self._known] if space is None else [space]:
-            known = self._known.pop(each, None)
-            if known is not None:
-                self._allowance.left(known)
-            if not self._uses.get(each, True):
-                del self._uses[each]
+            known = self._known.get(each)
+            if known is None:
+                continue
+            if known.lane.idle:
+                self._drop(known)
+            else:
+                known.stale = True
 
     def scratch(self) -> MemoryIndex:
         """An index with nothing in it."""
@@ -224,6 +263,9 @@ class Shelves:
         return known
 
     async def _catch_up(self, known: Known) -> None:
+        if known.stale:
+            known.stale = False
+            self._anew(known)
         try:
             await self.sessions.log.steadily(known.session, lambda head: self._caught_up(known, head))
         except NotFound:
@@ -248,7 +290,6 @@ class Shelves:
                 if await self._took(known, events):
                     self._anew(known)
                     return await self._caught_up(known, head)
-        self._make_room(known)
         return None
 
     def _anew(self, known: Known) -> None:
@@ -283,14 +324,6 @@ class Shelves:
             vectors = [shelf.vectors.pop(id, UNMADE) for id in changes.came]
             known.index.add([item_of(shelf.memories[id]) for id in changes.came], vectors)
 
-    def _make_room(self, known: Known) -> None:
-        if self._known.get(known.space) is known:  # else it was let go while it was read
-            self._allowance.take(known, known.measured(), lambda: self._leave(known))
-
-    def _leave(self, known: Known) -> None:
-        if self._known.get(known.space) is known:
-            self.forget(known.space)
-
     # ── writing ──
 
     async def _embedded(self, known: Known, payloads: list[Payload]) -> list[Payload]:
@@ -315,7 +348,6 @@ class Shelves:
         version = known.shelf.version
         outcome = await self.sessions.handle(known.session, command, expected=version, key=key, asked=asked)
         await self._took(known, outcome.events)
-        self._make_room(known)
         return outcome
 
     async def _begin(self, known: Known, owner: str | None, isolation: Isolation | None = None) -> bool:
@@ -341,3 +373,7 @@ class Shelves:
         """Whose a space is. What is everybody's is nobody's own, and stays when whoever wrote there first is erased."""
         who = self.sessions.identity
         return who.actor if space.namespace == "lethe" else who.who if asked is None else asked
+
+
+def _unchanged(_: Shelves) -> None:
+    pass

@@ -3,13 +3,13 @@
 Rules decide what words can decide. What they cannot is doubtful: it is left alone unless a model is asked.
 """
 
-from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
 
+from perdure.core.memory.framing import ALONE
 from perdure.core.memory.importance import DAY
-from perdure.core.memory.lexicon import BOUNDARIES
+from perdure.core.memory.lexicon import BOUNDARIES, EXCLUSIVE
 from perdure.core.memory.parts import Memory, MemoryType
-from perdure.core.memory.statements import ALONE, Statement
+from perdure.core.memory.statements import Statement
 
 Likeness: TypeAlias = Literal["same", "fuller", "doubtful", "apart"]
 """What one statement is to another: `fuller` says all that the other says, and a little more."""
@@ -20,6 +20,8 @@ HALF: Final = 0.5
 """Share of terms in common from which two statements may be about the same thing."""
 MORE: Final = 6
 """Terms by which a fuller statement may be longer."""
+BEYOND: Final = 3
+"""Terms that a statement may have beside those that are said to be over."""
 _ONCE: Final = (MemoryType.EPISODE, MemoryType.STRATEGY_OUTCOME)
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
 
@@ -67,13 +69,17 @@ def likeness(one: Statement, other: Statement, alike: float = 0.0) -> Likeness:
     if one.bag == other.bag:
         return "same" if _in_order(one, other) else "doubtful"
     if one.bag > other.bag:
+        if one.bag - other.bag == {"work"} and one.frame is not None and "work as" in one.frame.key:
+            return "fuller"  # who works as something is that
         return "fuller" if _adds(one, other) else "doubtful"
     if one.bag < other.bag:
         return "apart"  # the other one is fuller: it is asked the other way round
     shared, differing = one.bag & other.bag, one.bag ^ other.bag
     share = len(shared) / len(one.bag | other.bag)
-    named = not differing.isdisjoint(chain(one.names, other.names, one.numbers, other.numbers))
-    if alike >= CLOSE and not named and share >= HALF and one.parts == other.parts:
+    told = _marks(one, other)
+    named = not differing.isdisjoint(told)
+    apt = share >= HALF and len(shared - told) > 1  # knowing somebody is not working with them, however near it is
+    if alike >= CLOSE and not named and apt and one.parts == other.parts:
         return "same"
     if share < HALF:
         return "apart"
@@ -87,6 +93,20 @@ def likeness(one: Statement, other: Statement, alike: float = 0.0) -> Likeness:
 def opposed(one: Statement, other: Statement) -> bool:
     """Whether one denies what the other says."""
     return one.denied != other.denied and one.bag == other.bag and _in_order(one, other)
+
+
+def ended(older: Statement, newer: Statement) -> bool:
+    """Whether the newer one says that what the older one states, perhaps more fully, is over."""
+    return not older.denied and bool(newer.over) and newer.over <= older.bag and len(older.bag - newer.over) <= BEYOND
+
+
+def turned(older: Statement, newer: Statement) -> bool:
+    """Whether the newer one says that it is another way now: all but one word, for a state of which there is one."""
+    if not newer.changed or older.denied or newer.denied or len(older.terms) != len(newer.terms):
+        return False
+    differing = [pair for pair in zip(older.terms, newer.terms, strict=True) if pair[0] != pair[1]]
+    states = [{EXCLUSIVE.get(term) for term in pair} for pair in differing]
+    return len(states) == 1 and len(states[0]) == 1 and None not in states[0]
 
 
 def outdone(older: Statement, newer: Statement) -> bool:

@@ -21,6 +21,7 @@ from perdure.core.memory.comparing import (
     HALF,
     LEVELS,
     MORE,
+    ended,
     later,
     likeness,
     may_change,
@@ -30,8 +31,10 @@ from perdure.core.memory.comparing import (
     opposed,
     outdone,
     since,
+    turned,
 )
 from perdure.core.memory.importance import DAY, OFTEN, composite
+from perdure.core.memory.lexicon import EXCLUSIVE
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.statements import Statement, read
 
@@ -135,6 +138,7 @@ def _newer(live: Sequence[Memory]) -> list[Step]:
         groups[statement.bag].append((memory, statement))
         if statement.frame is not None:
             groups[statement.frame.key, "="].append((memory, statement))
+    _gathered(groups)
     found: dict[str, tuple[tuple[int, int], Step]] = {}
     for group in groups.values():
         if len(group) > 1:
@@ -146,12 +150,38 @@ def _newer(live: Sequence[Memory]) -> list[Step]:
     return [step for _, step in sorted(found.values(), key=lambda pair: pair[0])]
 
 
+def _gathered(groups: dict[object, list[tuple[Memory, Statement]]]) -> None:
+    """Put those that say that something is over, or another way now, together with those that may have said it."""
+    known = [pair for key, group in groups.items() if isinstance(key, frozenset) for pair in group]
+    ending = [pair for pair in known if pair[1].over]
+    turning = [pair for pair in known if pair[1].changed and not EXCLUSIVE.keys().isdisjoint(pair[1].bag)]
+    if ending:
+        by_term: dict[str, list[tuple[Memory, Statement]]] = defaultdict(list)
+        for pair in known:
+            for term in pair[1].bag:
+                by_term[term].append(pair)
+        for memory, statement in ending:
+            rarest = min((by_term[term] for term in statement.over), key=len)
+            some = [pair for pair in rarest if statement.over <= pair[1].bag and pair[0] is not memory]
+            groups[memory.id] = [*some, (memory, statement)]
+    if turning:
+        by_rest: dict[object, list[tuple[Memory, Statement]]] = defaultdict(list)
+        for pair in known:
+            for state in EXCLUSIVE.keys() & pair[1].bag:
+                by_rest[pair[1].bag - {state}].append(pair)
+        for memory, statement in turning:
+            for state in EXCLUSIVE.keys() & statement.bag:
+                groups[memory.id, state] = by_rest[statement.bag - {state}]
+
+
 def _outdone_by(memory: Memory, statement: Statement, rest: Sequence[tuple[Memory, Statement]]) -> Step | None:
     for other, told in rest:
         if outdone(statement, told):
             reason = "a later statement gives another value"
-        elif opposed(statement, told):
+        elif opposed(statement, told) or ended(statement, told):
             reason = "a later statement denies it"
+        elif turned(statement, told):
+            reason = "a later statement says how it is now"
         else:
             continue
         if may_replace(other, memory) and may_meet(memory, other) and _one_voice(memory, statement, other):

@@ -92,14 +92,14 @@ EXACT: Final = {
     for line in """
     prefer prefers preferring favors favours
     favourite favorite preferred favourites favorites
-    live lives living reside resides residing dwells based home relocates relocated moved moves moving
+    live lives living reside resides residing dwells based home relocates relocated moved moves moving located situated
     work works working employed
     monthly
     weekly
     daily
     yearly
     name named called
-    birthday born birthdate
+    birthday born birthdate birthplace
     maximum max highest cap ceiling
     minimum min lowest floor
     """.strip().splitlines()
@@ -173,7 +173,8 @@ CHANGES: Final = frozenset(
         """
         change changed changes rise rose risen rises fall fell fallen falls drop dropped drops increase increased
         decrease decreased raise raised lower lowered grow grew grown reduce reduced cut switch switched switches adjust
-        adjusted bumped bump climbed climb slipped slip went set configured
+        adjusted bumped bump climbed climb slipped slip went set configured reschedule rescheduled postpone postponed
+        shift shifted upgrade upgraded downgrade downgraded
         """.split(),
     )
 )
@@ -183,7 +184,7 @@ LINKS: Final = frozenset(
     """
     is are was were be been has have had equals equal stands sits remains reached reaches became becomes
     : = at to costs pays earns yields offers charges holds weighs measures totals averages takes lasts runs
-    uses requires supports needs
+    uses requires supports needs ranks
     """.split()
 )
 """What stands between a subject and its value."""
@@ -198,11 +199,21 @@ ATTRIBUTES: Final = frozenset(
         level percentage capacity temperature interval frequency plan tier role team mode format currency unit provider
         model password colour seat diet school university major car hometown spouse partner number area code zip
         schedule day hour hours headquarters ceo contact subscription rank grade position priority severity region
-        endpoint url branch environment username handle blood type allergy network chain stop loss goal
+        endpoint url branch environment username handle blood type allergy network chain stop loss goal boss supervisor
+        wife husband girlfriend boyfriend landlord
         strategy horizon exposure reserve supply volume premium discount spread duration length width speed latency
         """.split()
 )
 """Things of which somebody or something has one at a time."""
+
+NUMBERED: Final = frozenset(
+    stem(word)
+    for word in """
+        model number code version level tier area zip branch team position rank grade unit type chain day plan goal
+        region seat role title name address car
+        """.split()
+)
+"""Of the attributes those that go by numbers as names do: model 7 is not seven of anything."""
 
 WANTING: Final = frozenset({"prefer", "want", "need"})
 """Verbs by which a preference takes the place of another; what one likes is many things."""
@@ -223,7 +234,8 @@ BOUNDARIES: Final = (ENDS - {"last"}) | frozenset(
 HAPPENED: Final = frozenset(
     """
     bought sold paid sent met went made got took won lost ran spent gave saw left came found had flew drove ate wrote
-    read told lent built began
+    read told lent built began slept swam rode spoke drank sang sat stood taught caught brought fought heard chose broke
+    woke threw stole forgot dug fed hid sank swept tore withdrew
     """.split()
 )
 """Past forms that do not show it by their ending: what happened once is not undone by what happened later."""
@@ -258,6 +270,7 @@ beginner intermediate advanced expert
 free basic standard premium enterprise
 conservative balanced aggressive
 monday tuesday wednesday thursday friday saturday sunday
+red blue green yellow black white grey brown purple pink
 """
 EXCLUSIVE: Final = {
     EXACT.get(word) or SAME.get(stem(word), stem(word)): f"state{number}"

@@ -10,7 +10,7 @@ import msgspec
 
 from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.plans import DEFAULT
-from perdure.core.memory.told import changed, memory_of, place, status_of
+from perdure.core.memory.told import changed, memory_of, place, status_of, weight
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.memories import (
     MemoriesEmbedded,
@@ -101,6 +101,8 @@ class Shelf:
         """Up to which version sessions were looked through for memories."""
         self.queries: dict[str, int] = {}
         self.missing = 0
+        self.weight = 0
+        """Bytes of what the memories say, about."""
         self._told: dict[int, str] = {}
         """Which memory, or proposal, a redactable event speaks of; those of which there are several, in one text."""
         self._embedders: dict[int, str] = {}
@@ -249,6 +251,8 @@ class Shelf:
         before = self.memories.get(memory.id)
         if before is not None:
             self._counts[before.status] -= 1
+            self.weight -= weight(before)
+        self.weight += weight(memory)
         if before is None or before.thread != memory.thread:
             self._leave(before)
             if memory.thread:
@@ -323,6 +327,7 @@ class Shelf:
 
     def _drop(self, memory: Memory) -> None:
         del self.memories[memory.id]
+        self.weight -= weight(memory)
         self._leave(memory)
         self._unembed(memory.id)
         self._until.pop(memory.id, None)

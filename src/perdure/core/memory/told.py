@@ -79,3 +79,9 @@ def changed(memory: Memory, after: dict[str, Any]) -> Memory:
         if name in fields:
             fields[name] = tuple(fields[name])
     return msgspec.structs.replace(memory, **fields)
+
+
+def weight(memory: Memory) -> int:
+    """Bytes of what it says, about."""
+    said = len(memory.content) * (1 if memory.content.isascii() else 4)
+    return said + 4 * len(msgspec.msgpack.encode(memory.metadata)) if memory.metadata else said

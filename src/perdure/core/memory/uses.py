@@ -54,7 +54,8 @@ class Uses:
         for payload in payloads:
             if isinstance(payload, MemoriesUsed):
                 for id, told in payload.counts.items():
-                    left = [now - before for now, before in zip(self.counts.pop(id), told, strict=True)]
+                    here = self.counts.pop(id, (0, 0, 0))
+                    left = [max(0, now - before) for now, before in zip(here, told, strict=True)]
                     if any(left):
                         self.counts[id] = left
                 left_asked = {day: asked - payload.queries.get(day, 0) for day, asked in self.queries.items()}

@@ -175,10 +175,12 @@ class _Terms(dict[str, str]):
     """The terms of words that were met; of a word without one, nothing. Too many are as good as none."""
 
     def __missing__(self, word: str) -> str:
-        if len(self) >= _MET:
-            self.clear()
         bare = word.removesuffix("'s")[:_LONGEST]
-        term = self[word] = "" if word in STOP or bare in STOP else stem(bare)
+        term = "" if word in STOP or bare in STOP else stem(bare)
+        if len(word) <= _LONGEST:
+            if len(self) >= _MET:
+                self.clear()
+            self[word] = term
         return term
 
 

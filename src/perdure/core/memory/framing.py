@@ -1,0 +1,222 @@
+"""Of what a statement gives the value: something of which there is one at a time.
+
+Two statements with one key and different values cannot both hold; the later one does.
+"""
+
+from typing import Final
+
+import msgspec
+
+from perdure.core.memory.lexicon import (
+    ATTRIBUTES,
+    BOUNDARIES,
+    CHANGES,
+    ENDS,
+    EXCLUSIVE,
+    HAPPENED,
+    LINKS,
+    NUMBERED,
+    TIMED,
+    UNITS,
+    WANTING,
+)
+from perdure.core.memory.tokens import Token
+
+ALONE: Final = "alone"
+"""In the key of a preference that does not say among what."""
+_SETS: Final = frozenset("is are : = was equals became becomes moved moves".split())
+_BEING: Final = frozenset("is are be been was were the a an not : =".split())
+_IS: Final = frozenset("is are was were : =".split())
+_SERVING: Final = frozenset({"use", "choose", "have", "keep"})
+_QUANTITIES: Final = frozenset(UNITS.values())
+_TINY: Final = 6
+"""Terms that a value may have at most."""
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """Of what a statement gives the value, and the value."""
+
+    key: frozenset[str]
+    value: frozenset[str]
+
+
+def frame_of(tokens: tuple[Token, ...]) -> Frame | None:
+    """The frame of a statement that has one."""
+    if _happened(tokens):
+        return None
+    tokens = _without_origin(tokens)
+    for find in (_lives, _works, _wants, _amount, _serves, _linked, _holds):
+        frame = find(tokens)
+        if frame is not None and frame.key and frame.value and len(frame.value) <= _TINY:
+            return frame
+    return None
+
+
+def _happened(tokens: tuple[Token, ...]) -> bool:
+    """Whether it tells what happened once, and not how something is."""
+    before = ""
+    for index, token in enumerate(tokens):
+        raw, after = token.raw, tokens[index + 1].raw if index + 1 < len(tokens) else ""
+        past = raw in HAPPENED or (len(raw) > 4 and raw.endswith("ed") and not raw.endswith("eed"))
+        lasting = token.term in CHANGES or token.term in ("", "live", "favourite", "work")
+        if past and not lasting and before not in _BEING and after not in _IS and after != "by":
+            return True
+        before = raw
+    return False
+
+
+def _without_origin(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Without `from` and what follows it up to `to`: what a thing was before it changed."""
+    raws = [token.raw for token in tokens]
+    if "from" not in raws or not any(token.term in CHANGES or token.term == "live" for token in tokens):
+        return tokens
+    since = raws.index("from")
+    if "to" in raws[since:]:
+        until = raws.index("to", since)
+        return tokens[:since] + tokens[until:]
+    return tokens
+
+
+def _terms(tokens: tuple[Token, ...]) -> frozenset[str]:
+    return frozenset(token.term for token in tokens if token.term and token.term not in CHANGES)
+
+
+def _cut(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Up to where something else begins."""
+    for index, token in enumerate(tokens):
+        if token.raw in ENDS or token.raw in ".;(," or (index > 1 and token.term.startswith("@")):
+            return tokens[:index]
+    return tokens
+
+
+def _lives(tokens: tuple[Token, ...]) -> Frame | None:
+    found = _at_place(tokens, "live", ("in", "to", "at"), "live")
+    if found is None or any(term[0] in "#@" or term in EXCLUSIVE for term in found.value):
+        return None  # what is moved to another day lives nowhere
+    return found
+
+
+def _works(tokens: tuple[Token, ...]) -> Frame | None:
+    return _at_place(tokens, "work", ("at", "for"), "work at") or _at_place(tokens, "work", ("as",), "work as")
+
+
+def _at_place(tokens: tuple[Token, ...], verb: str, prepositions: tuple[str, ...], name: str) -> Frame | None:
+    at = next((index for index, token in enumerate(tokens) if token.term == verb), None)
+    if at is None:
+        return None
+    for index in range(at + 1, len(tokens)):
+        if tokens[index].term:
+            return None
+        if tokens[index].raw in prepositions:
+            subject = _terms(tokens[:at])
+            if not subject.isdisjoint(ATTRIBUTES):
+                return None
+            rest = tokens[index + 1 :]
+            return Frame(subject | {name}, _terms(_cut(rest))) if subject else None
+    return None
+
+
+def _amount(tokens: tuple[Token, ...]) -> Frame | None:
+    """Amounts: numbers after what links them to their subject, or next to what there is one of at a time."""
+    amounts = [index for index, token in enumerate(tokens) if token.term.startswith("#")]
+    if not amounts or any(token.raw == "address" for token in tokens):
+        return None
+    values = {index for index in amounts if _counts(tokens, index)}
+    if not values:
+        return None
+    key = _terms(tuple(token for index, token in enumerate(tokens) if index not in values))
+    if len(key) < 2:
+        return None
+    units = frozenset(tokens[index].term[-1] for index in values if tokens[index].term.endswith("%"))
+    return Frame(key | {f"amount{len(values)}"} | units, frozenset(tokens[index].term for index in values))
+
+
+def _counts(tokens: tuple[Token, ...], index: int) -> bool:
+    """Whether a number says how much, and is not the name of something: chapter 7, ticket #7."""
+    before = tokens[index - 1] if index else Token("")
+    after = tokens[index + 1] if index + 1 < len(tokens) else Token("")
+    if before.raw == "#" or (index > 1 and before.raw == "-"):
+        return False
+    exact = not tokens[index].term[1:].isdecimal() or after.raw in ("$", "€", "£") or after.term in _QUANTITIES
+    links = [at for at, token in enumerate(tokens) if token.raw in LINKS or token.term in CHANGES]
+    linked = max((at for at in links if at < index), default=None)
+    if linked is not None:
+        between = any(token.term for token in tokens[linked + 1 : index])
+        if between and tokens[linked].raw == "to":  # to run 5 km: to do something
+            return False
+        named = before.term and before.raw not in LINKS and before.term not in (ATTRIBUTES - NUMBERED) | CHANGES
+        return exact or not (named or (between and tokens[linked].raw == "at"))
+    if links:
+        return False
+    near = (*tokens[max(0, index - 2) : index], after)
+    if exact:
+        return any(token.term in ATTRIBUTES for token in near)
+    return before.term in ATTRIBUTES and before.term not in NUMBERED
+
+
+def _wants(tokens: tuple[Token, ...]) -> Frame | None:
+    """Somebody prefers one thing of a kind: the kind is the last word, or stands after a preposition."""
+    at = next((index for index, token in enumerate(tokens) if token.term in WANTING), None)
+    if at is None:
+        return None
+    said = _cut(tokens[at + 1 :])
+    than = next((index for index, token in enumerate(said) if token.raw in ("than", "over")), None)
+    if than is not None:
+        chosen, other = _terms(said[:than]), _terms(said[than + 1 :])
+        return Frame(_terms(tokens[: at + 1]) | chosen | other | {"than"}, frozenset(f"+{term}" for term in chosen))
+    split = next((index for index, token in enumerate(said) if token.raw in BOUNDARIES), len(said))
+    wanted = [token for token in said[:split] if token.term]
+    beside = _terms(said[split:])
+    if wanted and beside and said[split].raw in ("by", "via", "through"):
+        return Frame(_terms(tokens[: at + 1]) | _terms(tuple(wanted)) | {"by"}, beside)
+    if len(wanted) > 1:
+        kind = beside | {wanted[-1].term}
+        return Frame(_terms(tokens[: at + 1]) | kind | {"kind"}, _terms(tuple(wanted[:-1])))
+    if wanted:
+        return Frame(_terms(tokens[: at + 1]) | beside | {"for" if beside else ALONE}, _terms(tuple(wanted)))
+    return None
+
+
+def _serves(tokens: tuple[Token, ...]) -> Frame | None:
+    """What serves somebody as something there is one of: `uses Rust as the main language`."""
+    at = next((index for index, token in enumerate(tokens) if token.term in _SERVING), None)
+    part = next((index for index, token in enumerate(tokens) if token.raw == "as"), None)
+    if at is None or part is None or part < at:
+        return None
+    served = _terms(_cut(tokens[part + 1 :]))
+    if served.isdisjoint(ATTRIBUTES):
+        return None
+    return Frame(_terms(tokens[: at + 1]) | served | {"as"}, _terms(tokens[at + 1 : part]))
+
+
+def _linked(tokens: tuple[Token, ...]) -> Frame | None:
+    """An attribute and its value: `the deadline is Friday`, `theme: dark`, `is on the free plan`."""
+    for index, token in enumerate(tokens):
+        if token.raw in TIMED:
+            key, value = _terms(tokens[: index + 1]), _terms(tokens[index + 1 :])
+            return Frame(key, value) if len(value) == 1 and min(value)[0] == "@" else None
+        if token.raw in _SETS or token.term in CHANGES:
+            key, said = _terms(tokens[:index]), [each for each in _cut(tokens[index + 1 :]) if each.raw not in _SETS]
+            value = _terms(tuple(said))
+            if len(value) == 1 and (state := EXCLUSIVE.get(*value)):
+                return Frame(key | {state}, value)
+            dated = len(value) == 1 and min(value)[0] == "@"
+            if len(key) > 1 and (dated or not key.isdisjoint(ATTRIBUTES)):
+                return Frame(key | {"is"}, value)
+            kind = next((each.term for each in reversed(said) if each.term), "")
+            placed = any(each.raw in ("on", "to") for each in said[:2])
+            return Frame(key | {kind, "on"}, value - {kind}) if placed and key and kind in ATTRIBUTES else None
+    return None
+
+
+def _holds(tokens: tuple[Token, ...]) -> Frame | None:
+    """Who is the one: `Kim is the manager of the shop`."""
+    for index, token in enumerate(tokens[:-1]):
+        if token.raw in ("is", "became"):
+            said = tokens[index + 1 :]
+            of = next((place for place, each in enumerate(said) if each.raw in ("of", "for", "at")), None)
+            if said[0].raw != "the" or of is None or _terms(said[:of]).isdisjoint(ATTRIBUTES | {"ceo"}):
+                return None
+            key, who = _terms(said), _terms(tokens[:index])
+            return Frame(key | {"holds"}, who) if len(key) > 1 else None
+    return None

@@ -1,0 +1,146 @@
+"""The words, numbers and marks of a memory, each with the term it stands for: where paraphrases meet."""
+
+import re
+import unicodedata
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+import msgspec
+
+from perdure.core.memory.lexicon import DENIALS, EXACT, FILLERS, MONTHS, NUMBERS, OPPOSITE, SAME, SCALES, UNITS
+from perdure.core.memory.words import stem
+
+_TOKEN: Final = re.compile(
+    r"(?P<date>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?)"
+    r"|(?P<code>\d+(?:-\d+)+(?!\w))"
+    r"|(?P<sign>[$€£])?(?P<number>\d[\d,]*(?:\.\d+)?)(?:\s*(?P<percent>%|percent\b|per cent\b|pct\b|bps\b)"
+    r"|\s?(?P<scale>(?:k|m|mn|b|bn)\b|thousand\b|million\b|billion\b|hundred\b))?(?:(?!\w)|(?=[a-z]{1,4}\b))"
+    r"|(?P<word>[^\W_]+(?:['’.\-/_][^\W_]+)*)"
+    r"|(?P<mark>[:=,.;()#–-])",
+    re.IGNORECASE,
+)
+_PHRASES: Final = tuple(
+    (re.compile(rf"\b(?:{phrase})\b", re.IGNORECASE), instead)
+    for phrase, instead in (
+        (r"rather than|instead of|as opposed to", "than"),
+        (r"(?:no more|not more|less|lower|fewer) than|at most|up to|not exceeding", "maximum"),
+        (r"(?:more|greater|higher) than|in excess of", "above"),
+        (r"(?:no less|not less) than|at least", "minimum"),
+        (r"no longer|not anymore", "not"),
+        (r"would like|would love", "wants"),
+        (r"(?:takes|take) place", "is"),
+        (r"(?:left|quit) [\w ]{1,40}? and(?: now)?(?= (?:works?|lives?)\b)", ""),
+        (r"(?:left|quit) [\w ]{1,40}? (?:and|to)(?: now)? join(?:ed|s)?", "works at"),
+        (r"(?<=prefers )((?!to )[\w -]{1,40}?) (?:over|to|above)", r"\1 than"),
+        (r"(?<=prefer )((?!to )[\w -]{1,40}?) (?:over|to|above)", r"\1 than"),
+        (r"per annum|per year|a year|each year|every year", "yearly"),
+        (r"per month|a month|each month|every month", "monthly"),
+        (r"per week|a week|each week|every week", "weekly"),
+        (r"per day|a day|each day|every day", "daily"),
+        (r"(?:last )?(?:updated|checked|verified|seen)(?: on| at)? (?=\d{4}-)|as of (?=\d{4}-)", "asof "),
+        (r"does not|did not|do not|is not|are not|was not", "not"),
+    )
+)
+_SIGNS: Final = {"$": "usd", "€": "eur", "£": "gbp"}
+
+
+class Token(msgspec.Struct, frozen=True, gc=False):
+    """A word, number or mark: as it is written (in small letters), and the term it stands for, if any."""
+
+    raw: str
+    term: str = ""
+    name: bool = False
+    """Whether it names something: written large within a sentence, or with digits in it."""
+
+
+def tokens_of(text: str) -> list[Token]:
+    """A text in its order."""
+    if not text.isascii():
+        text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    for phrase, instead in _PHRASES:
+        text = phrase.sub(instead, text)
+    found: list[Token] = []
+    first, stamped = True, False
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        written = match[0]
+        if match["date"]:
+            if not stamped:
+                found.append(Token(written, f"@{written[:10]}", True))
+        elif match["code"]:
+            found.append(Token(written, written, True))
+        elif match["number"]:
+            found += _number(match)
+        elif kind == "mark":
+            found.append(Token(written))
+        elif written == "asof":
+            stamped = True
+            continue
+        elif found and found[-1].term.startswith("#") and written.lower() in UNITS:
+            found.append(Token(written.lower(), UNITS[written.lower()]))
+        else:
+            found.append(_word(written, first))
+        first, stamped = written in ".!?;", False
+    return _dated(found)
+
+
+def _number(match: re.Match[str]) -> list[Token]:
+    digits = match["number"].rstrip(",")
+    head, _, tail = digits.rpartition(",")
+    if head and len(tail) != 3 and "." not in digits and "," not in head:
+        digits = f"{head}.{tail}"
+    try:
+        value = Decimal(digits.replace(",", ""))
+    except InvalidOperation:
+        return [Token(match[0], match[0])]
+    unit = (match["percent"] or "").lower()
+    if scale := (match["scale"] or "").lower():
+        value *= SCALES[scale]
+    if unit == "bps":
+        value /= 100
+    term = f"#{value.normalize():f}{'%' if unit else ''}"
+    made = [Token(match[0].lower(), term)]
+    return [*made, Token(match["sign"], _SIGNS[match["sign"]])] if match["sign"] else made
+
+
+def _word(written: str, first: bool) -> Token:
+    raw = written.lower().replace("’", "'").removesuffix("'s")
+    if raw in NUMBERS:
+        return Token(raw, f"#{NUMBERS[raw]}")
+    if raw in FILLERS or raw in DENIALS:
+        return Token(raw)
+    named = any(c.isdigit() for c in raw) or (written[0].isupper() and (not first or written.isupper()))
+    cut = stem(raw)
+    if cut in OPPOSITE:
+        plain = OPPOSITE[cut]
+        return Token(raw, "!" + SAME.get(plain, plain))
+    return Token(raw, EXACT.get(raw) or SAME.get(cut, cut), named)
+
+
+def _dated(tokens: list[Token]) -> list[Token]:
+    """Dates written with the month's name, as one."""
+    found: list[Token] = []
+    skip = 0
+    for index, token in enumerate(tokens):
+        if skip:
+            skip -= 1
+            continue
+        around = [other for other in tokens[index : index + 4] if other.raw != ","][:3]
+        date = _date([other.raw.rstrip(",") for other in around])
+        if date:
+            last = around[2] if date.count("-") > 1 else around[1]
+            skip = tokens.index(last, index + 1) - index
+            found.append(Token(token.raw, date, True))
+        else:
+            found.append(token)
+    return found
+
+
+def _date(raw: list[str]) -> str:
+    if len(raw) < 2:
+        return ""
+    day, month = (raw[1], raw[0]) if raw[0] in MONTHS else (raw[0], raw[1])
+    if month not in MONTHS or not day.isdecimal() or len(day) > 2:
+        return ""
+    year = f"{raw[2]}-" if len(raw) > 2 and raw[2].isdecimal() and len(raw[2]) == 4 else ""
+    return f"@{year}{MONTHS[month]:02}-{int(day):02}"
