@@ -14,6 +14,7 @@ from perdure.memory import Imported, Keeping, MemorySettings, MemoryType, Source
 
 NIGHT = "Prefers a window seat on night trains"
 HOME = "Lives in Lisbon near the river"
+RUMOUR: Any = "rumour"
 
 
 @pytest.fixture
@@ -122,6 +123,29 @@ def test_more_than_a_page_is_listed_and_more_than_a_batch_is_kept(db: perdure.Pe
     assert contents(ana.list()) == contents(kept)
     assert ana.add_many([f"line {number}" for number in range(1_203)], key="lines") == kept
     assert ana.stats().counts == {"live": 1_203}
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 32_769, {"content": "x", "memory_type": "facts"}, 7])
+def test_something_that_is_no_memory_is_named_by_its_place_and_nothing_is_kept(db: perdure.Perdure, wrong: Any) -> None:
+    ana = db.memory("ana")
+    many: list[Any] = [f"line {number}" for number in range(1_203)]
+    many[1_100] = wrong
+    with pytest.raises(Invalid, match=r"^memories\[1100\]: ") as error:
+        ana.add_many(many)
+    assert error.value.fields["index"] == 1_100
+    assert list(ana.list()) == []
+
+
+def test_when_a_later_thousand_is_refused_the_error_says_how_many_were_kept(db: perdure.Perdure) -> None:
+    ana = db.memory("ana")
+    many: list[Any] = [f"line {number}" for number in range(1_203)]
+    many[1_100] = {"content": "line", "supersedes": ["no-such"]}
+    with pytest.raises(NotFound, match="; the first 1,000 of 1,203 were kept") as error:
+        ana.add_many(many)
+    assert (error.value.fields["kept"], ana.stats().counts) == (1_000, {"live": 1_000})
+    with pytest.raises(NotFound) as alone:
+        ana.add_many([{"content": "line", "supersedes": ["no-such"]}])
+    assert "kept" not in alone.value.fields
 
 
 def test_the_same_key_keeps_once(db: perdure.Perdure) -> None:
@@ -250,6 +274,18 @@ def test_an_export_goes_into_a_file_that_is_there_whole(db: perdure.Perdure, tmp
         (lambda ana: list(ana.list(statuses="gone")), "live"),
         (lambda ana: ana.import_(7), "path or from lines"),
         (lambda ana: ana.propose("x", to="nowhere"), "lethe, clade/NAME"),
+        (lambda ana: ana.add("x", memory_type="facts"), "'facts' is not one of fact, preference, .*memory_type"),
+        (lambda ana: ana.add("x", trust="huge"), "'huge' is not one of low, medium, high"),
+        (lambda ana: ana.add("x", source={"kind": "rumour"}), "'rumour' is not one of user, agent, tool"),
+        (lambda ana: ana.add("x", source=Source(kind=RUMOUR)), "'rumour' is not one of user, agent, tool"),
+        (lambda ana: ana.add_many([Keeping(content="x", memory_type=RUMOUR)]), "'rumour' is not one of fact"),
+        (lambda ana: ana.update("x", memory_type="facts"), "'facts' is not one of fact"),
+        (lambda ana: ana.search("x", types=["fact", "facts"]), r"'facts' is not one of fact, .*type_filter\[.*\]"),
+        (lambda ana: ana.search("x", statuses="gone"), "'gone' is not one of live, superseded"),
+        (lambda ana: list(ana.list(types="facts")), "'facts' is not one of fact, preference"),
+        (lambda ana: ana.forget(["x"]), r"not list; .*\*ids"),
+        (lambda ana: ana.forget(ana.add(NIGHT)), r"not Memory; give its \.id"),
+        (lambda ana: (ana.add(NIGHT), ana.get(ana.search(NIGHT)[0])), r"not Scored; give its \.memory\.id"),
     ],
 )
 def test_what_makes_no_request_is_told(db: perdure.Perdure, call: Any, told: str) -> None:
@@ -337,6 +373,18 @@ def test_a_memory_is_proposed_to_others_and_reviewed(db: perdure.Perdure) -> Non
         lethe.review("no-such-proposal", True)
     with pytest.raises(Invalid, match=r"another space|to lethe"):
         ana.propose(good.id, to="vault/ana")
+
+
+def test_what_waits_is_proposed_anew_with_what_the_gates_asked_for(db: perdure.Perdure) -> None:
+    ana, lethe = db.memory("ana"), db.memory(lethe=True)
+    kept = ana.add("Trains to Madrid are often late in August")
+    first = ana.propose(kept.id, to=lethe)
+    assert "time to live" in first.gates["expiring"]
+    again = ana.propose(kept.id, to=lethe, evidence=["seen twice"], ttl=86_400)
+    assert (again.id, again.gates) == (first.id, dict.fromkeys(first.gates, "pass"))
+    assert again.expires is not None
+    assert lethe.proposals() == (again,)
+    assert lethe.get(lethe.review(first.id, True).became).valid_to == again.expires
 
 
 # ── where the store is ──

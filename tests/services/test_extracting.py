@@ -259,6 +259,34 @@ async def lived(stage: Stage, *texts: str) -> SessionId:
     return session.id
 
 
+async def test_what_holds_a_secret_is_refused_by_rules(world: World, extracting: Extracting) -> None:
+    session = await talk(world, "My PIN is 4711.", "My password is hunter2. I live in Lisbon.")
+    found = await extracting.extract(session, ANA)
+    assert contents(found) == ["I live in Lisbon."]
+    assert [(one.reason, one.content) for one in found.refused] == [(gates.SECRET, "")] * 2
+
+
+async def test_what_is_kept_on_purpose_is_flagged_for_its_secret_and_not_refused() -> None:
+    services = embedded(":memory:", memory=MemorySettings(embedder="none"))
+    try:
+        (kept,) = await services.memories.keep(vault("local"), [Keeping(content="My PIN is 4711.")])
+        assert (kept.content, kept.flags) == ("My PIN is 4711.", ("credentials",))
+    finally:
+        await services.store.close()
+
+
+async def test_what_holds_a_secret_is_refused_in_the_words_of_a_model() -> None:
+    entries = (
+        {"content": "The owner's wifi password is Sommer2024!", "type": "fact", "importance": 0.9, "message": 1},
+        {"content": "The owner lives in Lisbon.", "type": "fact", "importance": 0.9, "message": 1},
+    )
+    async with asked(noted(*entries)) as (stage, extracting):
+        session = await lived(stage, "I, owner, live in Lisbon and the wifi password is Sommer2024!")
+        found = await extracting.extract(session, ANA)
+        assert contents(found) == ["The owner lives in Lisbon."]
+        assert [(one.reason, one.content) for one in found.refused] == [(gates.SECRET, "")]
+
+
 async def test_a_model_may_put_it_in_its_own_words_but_not_invent() -> None:
     entries = (
         {"content": "The owner lives in Lisbon with 2 cats.", "type": "fact", "importance": 0.9, "message": 1},

@@ -123,6 +123,84 @@ async def test_what_waits_already_is_not_proposed_again(memories: Memories, prom
     assert len(await promoting.queue(LETHE)) == 1
 
 
+async def test_what_waits_is_replaced_by_what_is_proposed_now_and_judged_anew(
+    world: World, memories: Memories, promoting: Promoting
+) -> None:
+    memory = await kept(memories)
+    first = await promoting.propose(ANA, memory.id, to=LETHE)
+    assert (first.expires, first.gates["expiring"] == "pass") == (None, False)
+    world.ambient.advance(1)
+    again = await promoting.propose(ANA, memory.id, to=LETHE, evidence=["seen twice"], ttl=MONTH)
+    assert (again.id, again.gates, again.evidence[0]) == (first.id, PASSED, "seen twice")
+    assert again.expires == world.ambient.now() + MONTH * 1_000_000
+    assert await promoting.queue(LETHE) == (again,)
+    done = await promoting.review(LETHE, first.id, True)
+    assert (await memories.get(LETHE, done.became)).valid_to == again.expires
+
+
+async def test_exactly_the_same_again_writes_nothing_until_its_time_is_over(
+    world: World, memories: Memories, promoting: Promoting
+) -> None:
+    memory = await kept(memories)
+    first = await promoting.propose(ANA, memory.id, to=LETHE, evidence=["seen"], ttl=MONTH)
+    world.ambient.advance(86_400)
+    assert await promoting.propose(ANA, memory.id, to=LETHE, evidence=["seen"], ttl=MONTH) == first
+    world.ambient.advance(MONTH)
+    renewed = await promoting.propose(ANA, memory.id, to=LETHE, evidence=["seen"], ttl=MONTH)
+    assert (renewed.id, renewed.gates) == (first.id, PASSED)
+    assert renewed.expires == world.ambient.now() + MONTH * 1_000_000
+
+
+async def test_what_the_target_learnt_meanwhile_is_told_when_it_is_proposed_again(
+    memories: Memories, promoting: Promoting
+) -> None:
+    memory = await kept(memories)
+    await promoting.propose(ANA, memory.id, to=LETHE, ttl=MONTH)
+    there = await kept(memories, space=LETHE)
+    again = await promoting.propose(ANA, memory.id, to=LETHE, ttl=MONTH)
+    assert again.gates["new"] == f"memory {there.id} says it already"
+
+
+async def test_what_somebody_else_proposed_gives_way_under_its_own_name(
+    memories: Memories, promoting: Promoting
+) -> None:
+    memory = await kept(memories)
+    with acting("ana"):
+        first = await promoting.propose(ANA, memory.id, to=LETHE, evidence=["seen"])
+    with acting("ben"):
+        assert (await promoting.propose(ANA, memory.id, to=LETHE, evidence=["seen"])).by == "ana"
+        again = await promoting.propose(ANA, memory.id, to=LETHE, evidence=["seen"], ttl=MONTH)
+    assert (again.by, again.id == first.id) == ("ben", False)
+    assert await promoting.queue(LETHE) == (again,)
+    old = (await promoting.queue(LETHE, reviewed=True))[0]
+    assert (old.id, old.by, old.accepted, old.reviewed_by) == (first.id, "ana", False, "ben")
+    assert again.id in old.reason
+
+
+async def test_what_waits_needs_no_review_once_it_passes_and_the_owner_allows_that(
+    memories: Memories, promoting: Promoting
+) -> None:
+    await allowing(memories, promoting)
+    memory = await kept(memories)
+    first = await promoting.propose(ANA, memory.id, to=LETHE)
+    done = await promoting.propose(ANA, memory.id, to=LETHE, evidence=["seen"], ttl=MONTH)
+    assert (done.id, done.accepted, done.gates) == (first.id, True, PASSED)
+    assert await promoting.queue(LETHE) == ()
+    assert done.became in [one.id for one in await found(memories)]
+
+
+async def test_a_proposal_that_was_replaced_is_forgotten_with_every_form_it_had(
+    world: World, memories: Memories, promoting: Promoting
+) -> None:
+    memory = await kept(memories, source=Source(kind="user", session="s1"))
+    await promoting.propose(ANA, memory.id, to=LETHE, evidence=["a secret"])
+    await promoting.propose(ANA, memory.id, to=LETHE, ttl=MONTH)
+    await memories.forget_source("s1")
+    assert await promoting.queue(LETHE, reviewed=True) == ()
+    events = await world.events(memories.shelves.session_of(LETHE))
+    assert "a secret" not in str(events)
+
+
 async def test_a_promotion_is_taken_back_by_archiving_and_can_be_brought_back(
     memories: Memories, promoting: Promoting
 ) -> None:

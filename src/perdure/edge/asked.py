@@ -1,21 +1,26 @@
 """What callers ask of memory, checked at the door: what makes no request is `Invalid`, and says what there is."""
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from perdure.core.errors import Invalid
-from perdure.core.memory.parts import LETHE, Source, Space, vault
-from perdure.core.memory.requests import Keeping
-from perdure.core.session.shown import shown
+from perdure.core.memory.parts import LETHE, Memory, Source, Space, vault
+from perdure.core.memory.requests import CHOICES, Keeping, must_keep
+from perdure.core.session.shown import LONGEST, shown
 from perdure.edge import given
 from perdure.edge.given import Time
 
 T = TypeVar("T")
 Kept = str | Mapping[str, Any] | Keeping
 """What can be kept: words alone, a document with the options of `add`, or what `perdure.memory.Keeping` makes."""
+_CHOICE: Final = re.compile(
+    r"Invalid enum value (?P<value>.*) - at (?P<place>`\$(?:[^`]*\.)?(?P<field>\w*)(?:\[[^`]*\])?`)", re.DOTALL
+)
+"""How msgspec says that something is none of those there are."""
 
 
 def space_of(agent: Any, clade: Any, lethe: Any, own: str) -> Space:
@@ -30,21 +35,33 @@ def space_of(agent: Any, clade: Any, lethe: Any, own: str) -> Space:
     return vault(own if agent is None else given.text_of(agent, "agent"))
 
 
+def each_kept(memories: Iterable[Kept]) -> list[Keeping]:
+    """Memories to be kept, all of them checked; what is wrong with one says which one it is."""
+    found: list[Keeping] = []
+    for index, one in enumerate(memories):
+        try:
+            found.append(keeping_of(one))
+            must_keep(found[-1])
+        except Invalid as wrong:
+            raise type(wrong)(f"memories[{index}]: {wrong}", **{**wrong.fields, "index": index}) from wrong
+    return found
+
+
 def keeping_of(one: Kept) -> Keeping:
     """A memory to be kept, checked."""
-    if isinstance(one, Keeping):
-        return one
     if isinstance(one, str):
         return request(Keeping, content=one)
-    if not isinstance(one, Mapping):
+    if not isinstance(one, Mapping | Keeping):
         raise Invalid(f"a memory to be kept is a text, or a document with content, not {shown(one)}")
-    fields = dict(one)
+    fields = msgspec.structs.asdict(one) if isinstance(one, Keeping) else dict(one)
     if "type" in fields:
         fields["memory_type"] = fields.pop("type")
     for name in ("valid_from", "valid_to"):
         if isinstance(fields.get(name), datetime):
             fields[name] = time_of(fields[name], name)
     source = fields.get("source")
+    if isinstance(source, Source):  # msgspec takes it as it is, and Python does not look
+        fields["source"] = msgspec.structs.asdict(source)
     unknown = [name for name in source if name not in Source.__struct_fields__] if isinstance(source, Mapping) else []
     if unknown:  # else it could not be erased by its source
         raise Invalid(f"a source has no {shown(unknown[0])}; there are {', '.join(Source.__struct_fields__)}")
@@ -55,9 +72,10 @@ def request(kind: type[T], **fields: Any) -> T:
     """The request that these fields make, or `Invalid`."""
     try:
         return msgspec.convert(fields, kind, from_attributes=True)
-    except (msgspec.ValidationError, UnicodeEncodeError) as wrong:
-        fields = kind.__struct_fields__  # type: ignore[attr-defined]
-        raise Invalid(f"{wrong}; there are {', '.join(fields)}") from wrong
+    except msgspec.ValidationError as wrong:
+        raise Invalid(_explained(str(wrong), kind.__struct_fields__)) from wrong  # type: ignore[attr-defined]
+    except UnicodeEncodeError as wrong:
+        raise Invalid(f"{wrong}; correct it") from wrong
 
 
 def several(values: Any, kind: type[T]) -> tuple[T, ...]:
@@ -65,7 +83,16 @@ def several(values: Any, kind: type[T]) -> tuple[T, ...]:
     try:
         return msgspec.convert(some(values), tuple[kind, ...])  # type: ignore[valid-type]
     except msgspec.ValidationError as wrong:
-        raise Invalid(f"{wrong}; there are {', '.join(kind)}") from wrong  # type: ignore[arg-type]
+        raise Invalid(_explained(str(wrong), (), tuple(kind))) from wrong  # type: ignore[arg-type]
+
+
+def _explained(said: str, fields: tuple[str, ...], choices: tuple[str, ...] = ()) -> str:
+    """What is wrong with a request; of what there is to choose from, the names."""
+    found = _CHOICE.fullmatch(said)
+    if found is not None:
+        names = ", ".join(choices or CHOICES[found["field"]])
+        return f"{found['value'][:LONGEST]} is not one of {names} - at {found['place']}"
+    return f"{said}; there are {', '.join(fields)}" if "unknown field" in said else said
 
 
 def some(values: Any) -> tuple[Any, ...]:
@@ -79,7 +106,21 @@ def some(values: Any) -> tuple[Any, ...]:
 
 def id_of(id: Any) -> str:
     """A memory's id, or `Invalid`."""
+    hint = "" if isinstance(id, str) else _hint(id)
+    if hint:
+        raise Invalid(f"a memory's id is a text, not {shown(id)}; {hint}")
     return given.text_of(id, "a memory's id")
+
+
+def _hint(id: Any) -> str:
+    """What was probably meant by something that is no id."""
+    from perdure.services.memories import Scored
+
+    if isinstance(id, Memory):
+        return "give its .id"
+    if isinstance(id, Scored):
+        return "give its .memory.id"
+    return "give the ids one by one, as *ids" if isinstance(id, list | tuple | set | frozenset) else ""
 
 
 def time_of(value: Time, name: str) -> int | None:

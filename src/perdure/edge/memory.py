@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from perdure.compose import Services
-from perdure.core.errors import Invalid
+from perdure.core.errors import Invalid, PerdureError
 from perdure.core.memory.parts import Memory, MemoryType, Source, Space, Status, Trust
 from perdure.core.memory.plans import Plan, plan_of
 from perdure.core.memory.requests import MAX_BATCH, Changing, Keeping, Seeking
 from perdure.core.session.shown import shown
 from perdure.edge import files, given
-from perdure.edge.asked import Kept, id_of, keeping_of, request, several, some, time_of
+from perdure.edge.asked import Kept, each_kept, id_of, keeping_of, request, several, some, time_of
 from perdure.edge.driving import Blocking, blocking, each
 from perdure.edge.given import Progress, Time
 from perdure.edge.recollecting import Bringing, Imported, lines_of, marks_of
@@ -84,16 +84,22 @@ class AsyncMemorySpace(Refining):
         return (await self._keep([asked], key))[0]
 
     async def add_many(self, memories: Iterable[Kept], *, key: str | None = None) -> tuple[Memory, ...]:
-        """Keep these, in this order: words, or documents with the options of `add`. Up to 1,000 are kept all or none;
-        more of them a thousand at a time.
+        """Keep these, in this order: words, or documents with the options of `add`. Up to 1,000 are one append, kept
+        all or none; of more, each thousand. All are checked before the first is kept; where a later thousand is refused
+        nevertheless, the error says how many were `kept`.
         """
         if isinstance(memories, str | bytes | Mapping) or not isinstance(memories, Iterable):
             raise Invalid(f"memories are a list of texts or documents, not {shown(memories)}")
-        asked = [keeping_of(one) for one in memories]
-        found: list[Memory] = []
+        asked, found = each_kept(memories), list[Memory]()
         for start in range(0, len(asked), MAX_BATCH):
             part = key if key is None or not start else f"{key}:{start}"
-            found += await self._keep(asked[start : start + MAX_BATCH], part)
+            try:
+                found += await self._keep(asked[start : start + MAX_BATCH], part)
+            except PerdureError as wrong:
+                if not start:
+                    raise
+                told = f"{wrong}; the first {start:,} of {len(asked):,} were kept"
+                raise type(wrong)(told, **{**wrong.fields, "kept": start}) from wrong
         return tuple(found)
 
     async def update(

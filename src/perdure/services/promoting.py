@@ -13,7 +13,7 @@ import msgspec
 from perdure.core.errors import Invalid, MemoryRefused, NotFound
 from perdure.core.memory import plans, promoting
 from perdure.core.memory.parts import Memory, MemoryType, Source, Space, Status
-from perdure.core.memory.promoting import Asking, judged, passes, pending, sources_of, space_named, uri_of
+from perdure.core.memory.promoting import Asking, judged, passes, pending, proposing, sources_of, space_named, uri_of
 from perdure.core.memory.requests import Keeping, kept
 from perdure.core.memory.shelf import Proposal, Shelf
 from perdure.core.memory.suspecting import flags
@@ -53,8 +53,9 @@ class Promoting:
         evidence: Sequence[str] = (),
         ttl: float | None = None,
     ) -> Proposal:
-        """Propose a memory of one space to another, to be believed there for `ttl` seconds. What waits for its review
-        already is not proposed again. `MemoryRefused` for what is not live.
+        """Propose a memory of one space to another, to be believed there for `ttl` seconds. Where it waits for its
+        review already, it is judged anew, with the evidence and the time to live that are given now; exactly the same
+        again changes nothing. `MemoryRefused` for what is not live.
         """
         if space == to:
             raise Invalid(f"the memory is in {to} already; propose it to another space", memory=memory_id)
@@ -62,6 +63,7 @@ class Promoting:
             raise Invalid(f"give at most {MAX_EVIDENCE} pieces of evidence, not {len(evidence)}", limit=MAX_EVIDENCE)
         memory, sources = await self._origin(space, memory_id)
         now, id, fresh = self._sessions.ambient.now(), self._sessions.fresh_id(), self._sessions.fresh_id()
+        made, who = id, self._sessions.identity.who
         asked = Asking(
             content=memory.content,
             sources=sources,
@@ -73,20 +75,21 @@ class Promoting:
         near, since, auto = await self._target(to, memory.content)
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
-            if pending(shelf.proposals.values(), str(space), memory.id) is not None:
-                return []
+            nonlocal made
             likely = [shelf.memories[one] for one in near if one in shelf.memories]
             told = judged(asked, [*likely, *(one for one in shelf if one.version > since)], now)
-            proposed = _proposed(memory, asked, told, id=id, origin=str(space), by=self._sessions.identity.who)
+            proposed = _proposed(memory, asked, told, id=id, origin=str(space), by=who)
+            waiting = pending(shelf.proposals.values(), str(space), memory.id)
+            made, written = proposing(proposed, waiting, now)
             if not (auto and passes(told) and not memory.flags and not flags(memory.content)):
-                return [proposed]
+                return written
             _must_fit(shelf, to)
-            reviewed = MemoryReviewed(id=id, accepted=True, memory=fresh, by=GATES, reason="it passed all gates")
-            return [proposed, reviewed, self._accepted(_as_proposal(proposed), to, fresh)]
+            reviewed = MemoryReviewed(id=made, accepted=True, memory=fresh, by=GATES, reason="it passed all gates")
+            whole = _as_proposal(proposed) if written else shelf.proposals[made]
+            return [*written, reviewed, self._accepted(whole, to, fresh)]
 
         known, _ = await self._shelves.write(to, decide)
-        waiting = pending(known.shelf.proposals.values(), str(space), memory.id)
-        return waiting if waiting is not None else _must_have(known.shelf, to, id)
+        return _must_have(known.shelf, to, made)
 
     async def queue(self, to: Space, *, reviewed: bool = False) -> tuple[Proposal, ...]:
         """What was proposed to a space and waits for its review, oldest first; or all there ever was."""

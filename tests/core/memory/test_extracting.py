@@ -1,5 +1,6 @@
 """What is learnt from what people say, and what of it a space keeps."""
 
+from collections.abc import Callable
 from itertools import count
 
 import msgspec
@@ -151,6 +152,31 @@ def test_what_was_recalled_is_not_learnt_again() -> None:
     shown = learnt(user("I live in Lisbon. I prefer tea over coffee."), shown=["I live in Lisbon, near the river."])
     assert contents(shown) == ["I prefer tea over coffee."]
     assert reasons(shown) == [gates.RECALLED]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "My password is hunter2.",
+        "My PIN is 4711.",
+        "My credit card number is 4111 1111 1111 1111.",
+        "The wifi password for the office is Sommer2024!",
+        "Remember that my password is correct-horse-battery",
+    ],
+)
+@pytest.mark.parametrize("said", [user, lambda text: Steered(text=text)])
+def test_secrets_said_in_words_are_refused_and_not_repeated(sentence: str, said: Callable[[str], Payload]) -> None:
+    found = learnt(said(sentence))
+    assert contents(found) == []
+    assert [(one.reason, one.content) for one in found.refused] == [(gates.SECRET, "")]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["My password is expired.", "Our password policy is strict.", "My order number is 4111 1111 1111 1112."],
+)
+def test_what_is_said_about_secrets_without_telling_them_is_kept(sentence: str) -> None:
+    assert contents(learnt(user(sentence))) == [sentence]
 
 
 def test_junk_is_refused_with_its_reason_and_secrets_are_not_repeated() -> None:

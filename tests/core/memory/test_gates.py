@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perdure.core.memory import gates
 from perdure.core.memory.gates import is_recalled, junk, says_again, without_recalled
-from tests.core.memory.test_suspecting import ORDINARY
+from tests.core.memory.test_suspecting import ORDINARY, SECRETS
 
 JUNK = [
     ("", gates.EMPTY),
@@ -49,6 +49,11 @@ JUNK = [
 @pytest.mark.parametrize(("text", "reason"), JUNK)
 def test_junk_is_told_as_what_it_is(text: str, reason: str) -> None:
     assert junk(text) == reason
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_whatever_holds_a_secret_is_refused_as_one(text: str) -> None:
+    assert junk(text) == gates.SECRET
 
 
 @pytest.mark.parametrize("text", ORDINARY)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, MemoryType, Source, Status
 from perdure.core.memory.promoting import (
+    AT_ONCE,
     GATES,
     LONGEST,
     PASS,
@@ -16,11 +17,13 @@ from perdure.core.memory.promoting import (
     passes,
     pending,
     plain,
+    proposing,
     sources_of,
     specific,
     uri_of,
 )
 from perdure.core.memory.shelf import Proposal
+from perdure.core.session.memories import MemoryProposed, MemoryReviewed
 
 NOW = 1_000 * DAY
 GOOD = Asking(
@@ -145,6 +148,53 @@ def test_a_memory_waits_once_for_its_review() -> None:
     assert pending([done], "vault/ana", "m1") is None
     assert pending([done, open_one], "vault/ana", "m1") is open_one
     assert pending([open_one], "vault/ben", "m1") is None
+
+
+def waiting_for(proposed: MemoryProposed, at: int = NOW) -> Proposal:
+    return Proposal(**msgspec.structs.asdict(proposed), proposed_at=at, version=3)
+
+
+def test_what_nobody_proposed_yet_is_proposed() -> None:
+    proposed = MemoryProposed(id="p1", memory="m1", by="ana")
+    assert proposing(proposed, None, NOW) == ("p1", [proposed])
+
+
+def test_exactly_the_same_proposal_again_stays_the_one_there_is() -> None:
+    first = MemoryProposed(id="p1", memory="m1", by="ana", evidence=("seen",), expires=NOW + 9 * DAY)
+    waiting = waiting_for(first, NOW + AT_ONCE)
+    again = msgspec.structs.replace(first, id="p2", by="ben")
+    assert proposing(again, waiting, NOW + DAY) == ("p1", [])
+    as_long = msgspec.structs.replace(again, expires=NOW + 10 * DAY)
+    assert proposing(as_long, waiting, NOW + DAY) == ("p1", [])
+    endless = msgspec.structs.replace(first, expires=None)
+    assert proposing(endless, waiting_for(endless), NOW + DAY) == ("p1", [])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"evidence": ("seen twice",)},
+        {"expires": None},
+        {"expires": NOW + 12 * DAY},
+        {"gates": {"new": "memory m7 says it already"}},
+        {"importance": 0.9},
+    ],
+)
+def test_what_is_proposed_another_way_takes_the_place_of_what_waits(changes: dict[str, object]) -> None:
+    first = MemoryProposed(id="p1", memory="m1", by="ana", evidence=("seen",), expires=NOW + 9 * DAY)
+    again = msgspec.structs.replace(first, id="p2", **changes)
+    assert proposing(again, waiting_for(first), NOW + DAY) == ("p1", [msgspec.structs.replace(again, id="p1")])
+    others = msgspec.structs.replace(again, by="ben")
+    id, (gone, written) = proposing(others, waiting_for(first), NOW + DAY)
+    assert (id, written) == ("p2", others)
+    assert isinstance(gone, MemoryReviewed)
+    assert (gone.id, gone.accepted, gone.by, gone.reason) == ("p1", False, "ben", "it was proposed anew, as p2")
+
+
+def test_what_is_over_is_renewed_by_the_same_time_to_live() -> None:
+    first = MemoryProposed(id="p1", memory="m1", by="ana", expires=NOW + DAY)
+    again = msgspec.structs.replace(first, expires=NOW + 3 * DAY)
+    assert proposing(again, waiting_for(first), NOW + 2 * DAY) == ("p1", [again])
 
 
 def test_a_promoted_memory_says_where_it_comes_from() -> None:

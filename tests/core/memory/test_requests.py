@@ -11,6 +11,7 @@ from perdure.core.errors import Invalid, TooLarge
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, MemoryType, Source, Status
 from perdure.core.memory.requests import (
+    CHOICES,
     MAX_CONTENT,
     MAX_METADATA,
     MAX_NAME,
@@ -105,6 +106,25 @@ def test_everything_at_its_limit_is_taken() -> None:
 def test_requests_of_another_shape_are_not_read(wrong: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(wrong, Keeping)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (Keeping, {"content": "tea", "memory_type": "dream"}),
+        (Keeping, {"content": "tea", "trust": "dream"}),
+        (Source, {"kind": "dream"}),
+        (Changing, {"memory_type": "dream"}),
+        (Seeking, {"query": "tea", "type_filter": ["dream"]}),
+        (Seeking, {"query": "tea", "statuses": ["dream"]}),
+    ],
+)
+def test_a_field_that_is_a_choice_takes_what_is_told_and_nothing_else(kind: Any, fields: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError, match="Invalid enum value 'dream'"):
+        msgspec.convert(fields, kind)
+    name, wrong = list(fields.items())[-1]
+    for choice in CHOICES[name]:
+        msgspec.convert({**fields, name: [choice] if isinstance(wrong, list) else choice}, kind)
 
 
 def test_a_memory_is_trusted_as_its_source_or_less_but_never_more() -> None:

@@ -55,6 +55,9 @@ def test_spaces_are_apart_and_one_is_named(run: Run, asked: Asked, kept: dict[st
         assert "no memories" in run("memory", "list", *option).stdout
         assert "nothing fits" in run("memory", "search", "window", *option).stdout
     assert run("memory", "show", kept["memory"], "--lethe").exit_code == exits.NOT_FOUND
+    lost = run("memory", "show", kept["memory"])
+    assert (lost.exit_code, "vault/local" in lost.stderr, "--agent" in lost.stderr) == (exits.NOT_FOUND, True, True)
+    assert "--clade" in lost.stderr
     assert run("memory", "list", "--agent", "ana", "--lethe").exit_code == exits.CALLER
     assert asked("memory", "add", "Everybody knows", "--lethe")["content"] == "Everybody knows"
 
@@ -165,6 +168,7 @@ def test_a_session_teaches_and_others_are_told(run: Run, asked: Asked, seeded: S
     assert "nothing new" in run("memory", "extract", seeded.trip, "--agent", "ana").stdout
     one, two = (item["memory"] for item in done["kept"][:2])
     assert "expiring: pass" in run("memory", "propose", one, "--agent", "ana", "--days", "30").stdout
+    assert "--days" in run("memory", "propose", two, "--agent", "ana").stdout
     waiting = asked("memory", "propose", two, "--agent", "ana", "--evidence", "seen twice")
     assert "waits" in run("memory", "proposals", "--lethe").stdout
     first, second = asked("memory", "proposals", "--lethe")["proposals"]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from perdure.core import scrub
+from perdure.core.memory.suspecting import holds_secret
 from perdure.core.memory.words import stem, terms, words
 
 EMPTY: Final = "empty"
@@ -93,7 +93,7 @@ def junk(content: str) -> str:
     text = content.strip()
     if not any(one.isalnum() for one in text):
         return EMPTY
-    if scrub.find(text, scrub.CREDENTIALS):
+    if holds_secret(text):
         return SECRET
     found = words(text)
     if all(word in _POLITE for word in found):

@@ -97,9 +97,11 @@ def heard(answer: Answer, said: Sequence[Spoken], *, session: str, author: str =
 
 def _reason(one: _Noted, source: Spoken | None, author: str) -> str:
     """Why a note is not taken; empty when it is."""
+    if junk := gates.junk(one.content):  # first: a secret is told by no other name, nor repeated
+        return junk
     if source is None or one.type not in {kind.value for kind in MemoryType} or one.importance != one.importance:
         return UNSAID
-    return gates.junk(one.content) or ("" if _is_said(one.content, source, author) else UNSAID)
+    return "" if _is_said(one.content, source, author) else UNSAID
 
 
 def _is_said(content: str, source: Spoken, author: str) -> bool:

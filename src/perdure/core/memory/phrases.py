@@ -65,6 +65,23 @@ _SECRETS: Final = (
     r"messages?|data|contents?)"
 )
 _PLACE: Final = r"(?:https?://|www\.|ftp://|[\w.+-]{1,64}@[\w-]{1,63}\.|0x[0-9a-f]{40}|webhook)"
+_OF: Final = (
+    r"(?:\s(?:for|to|of|on|at|in|from|that|which|i|we|he|she|they|you)"
+    r"(?:\s(?!(?:is|are|was|were)\s)[\w'.@/&-]{1,40}){1,6}?)?"
+)
+"""What a secret is for, or who has it."""
+_BEING: Final = (
+    r"(?:\s?[:=]{1,2}|\s(?:is|are|was|were|will be|has been)(?:\s(?:now|still|currently|always|just|simply|also|"
+    r"actually|set|changed|reset|updated|to)){0,3}(?:\s?[:=])?(?=\s))"
+)
+_LOCKED: Final = (
+    r"(?:security|door|gate|alarm|safe|garage|lock|entry|access|unlock|verification|one-time|2fa|keypad|building)"
+)
+_UNITS: Final = (
+    r"(?:%|(?:bit|byte|char(?:acter)?|digit|letter|symbol|day|week|month|year|hour|minute|second|time|word|line|file|"
+    r"page|mm|mv|mhz|percent)s?\b)"
+)
+"""What is counted where no secret is told."""
 
 RULES: Final = (
     _rule(
@@ -298,9 +315,73 @@ RULES: Final = (
     ),
     _rule(
         CREDENTIALS,
-        "pass|pin|code",
-        r"\b(?:my|the|our|his|her|their|root|admin|wifi|wi-fi|login|\w+'s) (?:\w+ )?(?:password|passphrase|passcode) "
-        r"(?:is|was|=|:) [\"']?(?=[^\s\"']{0,60}[\d!@#$%^&*])[^\s\"']{5,60}|"
-        r"\b(?:my|the|card|his|her) (?:\w+ )?(?:pin|security code|cvv) (?:is|=|:) ?\d{3,8}\b",
+        "key",
+        rf"\b(?:private|secret|signing) key{_OF}{_BEING}\s{{0,3}}[\"'`]?(?:0x)?[0-9a-f]{{64}}(?![0-9a-z])",
+    ),
+    _rule(
+        CREDENTIALS,
+        "pin|code|cvv|cvc|otp",
+        rf"\b(?:pin(?: (?:code|number))?|cvv2?|cvc2?|otp|{_LOCKED} code|code (?:for|to|of) (?:the |my |our )?"
+        rf"(?:\w{{1,20}} )?{_LOCKED}){_OF}{_BEING}\s{{0,3}}[\"'`#*]{{0,2}}\d{{3,8}}(?![\w,.-]?\w|\s?{_UNITS})",
     ),
 )
+
+# ── passwords: what stands after their name is told from what is said about them ──
+
+_NAMES: Final = r"(?<![^\W_])(?:pass(?:word|phrase|code|wd)|pass (?:phrase|code)|pwd)"
+PASSWORD: Final = re.compile(
+    rf"{_NAMES}(?P<many>s)?(?P<of>{_OF})(?P<being>{_BEING})(?P<gap>\s{{0,3}})"
+    r"(?:[\"'`\u201c\u2018*]{1,3}(?P<quoted>[^\"`\u201d\n]{4,60}?)[\"'`\u201d\u2019*]|"
+    r"(?P<value>[^\s\"`\u201c\u201d]{4,60}))(?P<end>(?=[\"'`\u201d\u2019*)]{0,3}(?:[.,;!?)]|\s{0,3}$|\n)))?"
+)
+"""The name of a password, what it is for, and what may be its value; `end` where that ends a clause."""
+PHRASE: Final = re.compile(
+    rf"{_NAMES}{_OF}{_BEING}\s{{0,3}}(?P<words>(?:[a-z]{{2,12}}[ -]){{3,7}}[a-z]{{2,12}})(?=[.,;!?)]|\s{{0,3}}$)"
+)
+"""The name of a password and some words to the end of a clause."""
+BEFORE: Final = re.compile(
+    r"(?<!\S)[\"'`]?(?P<value>[^\s\"'`]{4,60})[\"'`]? (?:is|as) (?:my|the|our|his|her|their|your|[\w-]{1,30}'s) "
+    rf"(?:[\w-]{{1,20}} ){{0,2}}{_NAMES}(?=[.,;!?)]|\s{{0,3}}$| (?:for|to|of|on|at|and)\b)"
+)
+"""What may be the value of a password, before its name."""
+BESIDE: Final = re.compile(
+    rf"(?:\b(?:chang|set|reset|updat|switch)\w{{0,4}} (?:[\w'-]{{1,20}} ){{0,3}}?{_NAMES}{_OF} to|{_NAMES}) [\"'`]?"
+    r"(?=\S{0,60}\d)(?P<value>[^\s\"'`]{4,60})[\"'`]?"
+    r"(?=[.,;!?)]|\s{0,3}$| (?:for|to|on|at|and|every|yesterday|today)\b)"
+)
+"""What may be the value of a password, beside its name without a verb; it has a digit."""
+UNITS: Final = re.compile(rf"\s?{_UNITS}")
+ANY: Final = re.compile(
+    r"\b(?:an?|any|every|each|no|all|most|good|strong|weak|secure|which|what|whose)\s(?:[\w-]{1,20}\s)?$"
+)
+"""Before the name of a password where none is meant in particular."""
+SAID: Final = frozenset(
+    """
+    about above absent active again also always among annual annually anything automatic available awesome awful awkward
+    back bad below best better between blank brand broken bought case changeme chosen clean clear common complex
+    complicated compliant confidential correct critical current daily dead default different difficult due duplicate
+    dynamic easy either elsewhere empty enough equal essential everything everywhere excellent exempt expire external
+    extra false fine first forgotten found free fresh from full funny generic given global gone good great guessable
+    half handy hard held hers here hidden hopeless horrible identical illegal immutable important impossible inactive
+    incomplete incorrect inside insecure insufficient internal invalid kept known last later legacy legal legit like
+    local long lost mandatory manual maybe memorable mine missing monthly more mostly much necessary neither never new
+    next none nonsense nothing nowhere null numeric obscure obsolete obvious odd offline okay once online only optional
+    ours outdated outside overdue perfect permanent personal plain plaintext poor predictable private public quarterly
+    random read ready recent redacted reset ridiculous right safe same secret secure sensitive sent separate shown sick
+    silly similar simple slow somewhere something soon special specific stale standard static stolen strange strict
+    strong stupid sufficient sure taken temporary terrible that theirs them there this tight today tomorrow tricky
+    trivial true twice ugly unchanged unclear undefined undisclosed unique universal unknown unnecessary unsafe unset
+    useful useless valid very visible vital weak weekly weird well what where with without worse worst written wrong
+    yearly yesterday yours
+    """.split()
+)
+"""What is said about passwords, besides words such as expired and working."""
+LITTLE: Final = frozenset(
+    """
+    a about all an and any are as at be because by can characters else ever every for from had has have he her him his
+    how i if in into is it its letters like me most must my never no not now of on one only or our out she so some than
+    that the their them then there they this to too twice up us very was we what when where which who why will with word
+    words you your
+    """.split()
+)
+"""What a sentence has and a row of words that are a password has not."""

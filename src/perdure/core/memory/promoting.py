@@ -18,6 +18,8 @@ from perdure.core.memory.gates import says_again
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, Space, Status
 from perdure.core.memory.shelf import Proposal
+from perdure.core.session.event import Payload
+from perdure.core.session.memories import MemoryProposed, MemoryReviewed
 
 PASS: Final = "pass"
 GATES: Final = ("new", "evidenced", "general", "expiring")
@@ -25,6 +27,8 @@ SOURCES: Final = 2
 """Independent sources that are evidence by themselves."""
 LONGEST: Final = 5 * 365 * DAY
 """As long as something may be believed without being looked at again."""
+AT_ONCE: Final = 1_000_000
+"""Microseconds from being proposed to being written down, about: so much less time to live is still the same."""
 SESSIONS: Final = "sessions"
 """Under this name a memory's metadata lists the sessions that said it, where several did."""
 
@@ -121,7 +125,7 @@ def specific(content: str) -> str:
 
 def _expiring(asked: Asking, now: int) -> str:
     if asked.expires is None:
-        return "it has no time to live; give a ttl"
+        return "it has no time to live; say for how long it is to be believed (ttl, or --days)"
     if asked.expires <= now:
         return "its time is over already"
     return PASS if asked.expires - now <= LONGEST else f"it would live longer than {LONGEST // (365 * DAY)} years"
@@ -148,6 +152,30 @@ def pending(proposals: Iterable[Proposal], origin: str, memory: str) -> Proposal
     return next(
         (one for one in proposals if one.accepted is None and (one.origin, one.memory) == (origin, memory)), None
     )
+
+
+def proposing(proposed: MemoryProposed, waiting: Proposal | None, now: int) -> tuple[str, list[Payload]]:
+    """The id that a proposal goes by, and what is written of it: nothing where exactly this waits already. What its
+    proposer has waiting is replaced; what somebody else has gives way, so that nobody's words go by another's name.
+    """
+    if waiting is None:
+        return proposed.id, [proposed]
+    if _same(waiting, proposed, now):
+        return waiting.id, []
+    if waiting.by == proposed.by:
+        return waiting.id, [msgspec.structs.replace(proposed, id=waiting.id)]
+    told = f"it was proposed anew, as {proposed.id}"
+    return proposed.id, [MemoryReviewed(id=waiting.id, accepted=False, by=proposed.by, reason=told), proposed]
+
+
+def _same(waiting: Proposal, proposed: MemoryProposed, now: int) -> bool:
+    names = (name for name in MemoryProposed.__struct_fields__ if name not in ("id", "by", "expires"))
+    if any(getattr(waiting, name) != getattr(proposed, name) for name in names):
+        return False
+    if waiting.expires is None or proposed.expires is None or waiting.expires <= now:
+        return waiting.expires == proposed.expires
+    lives, lived = proposed.expires - now, waiting.expires - waiting.proposed_at
+    return waiting.expires == proposed.expires or abs(lives - lived) <= AT_ONCE
 
 
 def space_named(spelled: str) -> Space | None:

@@ -24,6 +24,14 @@ MAX_NAME: Final = 1_024
 MAX_NAMES: Final = 100
 """Subjects of one memory, and memories that it supersedes."""
 _LEVELS: Final[tuple[Trust, ...]] = ("low", "medium", "high")
+CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "memory_type": tuple(MemoryType),
+    "type_filter": tuple(MemoryType),
+    "statuses": tuple(Status),
+    "trust": _LEVELS,
+    "kind": tuple(TRUST),
+}
+"""What there is to choose from in those fields of a request that are a choice."""
 _PUT_AWAY: Final = frozenset({Status.SUPERSEDED, Status.ARCHIVED})
 """What does not count any more, though it may have been true: who asks for another time finds it."""
 _FAR: Final = 1 << 62

@@ -16,7 +16,22 @@ from itertools import pairwise
 from typing import Final
 
 from perdure.core import scrub
-from perdure.core.memory.phrases import CREDENTIALS, ENCODED, FLAGS, HIDDEN, RULES, Rule
+from perdure.core.memory.phrases import (
+    ANY,
+    BEFORE,
+    BESIDE,
+    CREDENTIALS,
+    ENCODED,
+    FLAGS,
+    HIDDEN,
+    LITTLE,
+    PASSWORD,
+    PHRASE,
+    RULES,
+    SAID,
+    UNITS,
+    Rule,
+)
 
 _NEGATED: Final = re.compile(
     r"(?:\bnever|\bnot|n't|\bcannot|\bnobody|\bno one|\bwithout|\bavoid|\brefus\w{1,3}|\bwho(?:ever)?|\bforbidden)"
@@ -54,16 +69,45 @@ _LOOKALIKES: Final = str.maketrans(
 )
 """Cyrillic and Greek letters, quotes and others that are taken for ours."""
 _LEET: Final = str.maketrans("013457@$", "oieastas")
+_CARDS: Final = tuple(detector for detector in scrub.DETECTORS if detector.kind == "card")
+_CARD_WORDS: Final = re.compile(
+    r"\b(?:cards?|visa|master ?card|amex|american express|maestro|cvv|cvc)\b", re.IGNORECASE
+)
+_NUMBER_OF: Final = re.compile(
+    r"\b(?:order|tracking|invoice|ticket|reference|parcel|phone|customer|serial)(?: (?:no|nr|number|id|code))?"
+    r"\W{0,4}(?:(?:is|was) )?$",
+    re.IGNORECASE,
+)
+_TOLD_BY: Final = tuple([word] for word in ("from", "that", "which", "i", "we", "he", "she", "they", "you"))
+_ENDINGS: Final = ("ed", "ing", "able", "ible", "less", "'s")
+_AROUND: Final = ".,;:!?()'*\u2026\u2018\u2019"
+_AMOUNT: Final = re.compile(r"\d+(?:[-\u2013.,]\d+)?\+?")
+_STANDARD: Final = re.compile(
+    r"(?:sha|md|aes|rsa|utf|base|argon|oauth|tls|cve|rfc|iso|nist|fips|v)-?\d|1password|"
+    r"\d+[-\u2013](?:char|digit|bit|byte|day|week|month|year|hour|word|letter)"
+)
+_ELSEWHERE: Final = re.compile(r"[<{\[/]|[a-z_][\w.]*\(|\$\{|\$\w*_|\$[a-z]+\W*$|%\w+%")
 
 
 def flags(content: str) -> tuple[str, ...]:
     """Names of what is suspicious, in the order of `FLAGS`; nothing for plain statements."""
-    found = {flag for flag, there in _SHAPES if there(content)}
+    found = _found(content, FLAGS)
+    return tuple(flag for flag in FLAGS if flag in found)
+
+
+def holds_secret(content: str) -> bool:
+    """Whether a text is flagged for its credentials."""
+    return CREDENTIALS in _found(content, (CREDENTIALS,))
+
+
+def _found(content: str, wanted: tuple[str, ...]) -> set[str]:
+    found = {flag for flag, there in _SHAPES if flag in wanted and there(content)}
+    rules = [rule for rule in RULES if rule.flag in wanted]
     for reading in _readings(content):
-        for rule in RULES:
+        for rule in rules:
             if rule.flag not in found and any(hint in reading for hint in rule.hints) and _says(rule, reading):
                 found.add(rule.flag)
-    return tuple(flag for flag in FLAGS if flag in found)
+    return found
 
 
 def _says(rule: Rule, reading: str) -> bool:
@@ -76,19 +120,26 @@ def _says(rule: Rule, reading: str) -> bool:
 
 def _readings(content: str) -> Iterator[str]:
     """The text in small letters, and as it would be understood where that is something else."""
-    plain = content.lower().replace("’", "'")
+    plain, joined = _plain(content), _understood(content)
     yield plain
     seen = {plain}
-    bare = content if content.isascii() else _INVISIBLE.sub("", unicodedata.normalize("NFKC", content))
-    if "&" in bare:
-        bare = unescape(bare)
-    folded = bare if bare.isascii() else _unmarked(bare).translate(_LOOKALIKES)
-    folded = folded.lower()
-    joined = re.sub(r"[^\S\n]{1,400}", " ", _SPACED.sub(_together, folded))
     for reading in (joined, joined.replace("\n", " "), joined.translate(_LEET)):
         if reading not in seen:
             seen.add(reading)
             yield reading
+
+
+def _plain(content: str) -> str:
+    return content.lower().replace("’", "'")
+
+
+def _understood(content: str) -> str:
+    """The text in small letters of ours, without what cannot be seen, its spaced-out words put together."""
+    bare = content if content.isascii() else _INVISIBLE.sub("", unicodedata.normalize("NFKC", content))
+    if "&" in bare:
+        bare = unescape(bare)
+    folded = bare if bare.isascii() else _unmarked(bare).translate(_LOOKALIKES)
+    return re.sub(r"[^\S\n]{1,400}", " ", _SPACED.sub(_together, folded.lower()))
 
 
 def _unmarked(text: str) -> str:
@@ -158,8 +209,80 @@ def _reads(data: bytes) -> bool:
     return readable >= 0.95 * len(data) and any(byte in b" \n{<" for byte in data)
 
 
+# ── secrets ──
+
+
 def _has_secret(content: str) -> bool:
-    return bool(scrub.find(content, scrub.CREDENTIALS))
+    if scrub.find(content, scrub.CREDENTIALS) or _has_card(content):
+        return True
+    return any(_tells_password(reading) for reading in dict.fromkeys((_plain(content), _understood(content))))
+
+
+def _has_card(content: str) -> bool:
+    """Whether the number of a card is there: its check holds, and it is written in groups or called a card's."""
+    called = _CARD_WORDS.search(content) is not None
+    return any(
+        called or (not content[start:end].isdigit() and not _NUMBER_OF.search(content[max(0, start - 40) : start]))
+        for detector in _CARDS
+        for start, end in detector.search(content)
+    )
+
+
+def _tells_password(reading: str) -> bool:
+    if not any(hint in reading for hint in ("pass", "pwd")):
+        return False
+    return (
+        any(_is_told(match, reading) for match in PASSWORD.finditer(reading))
+        or any(_is_row(match["words"]) for match in PHRASE.finditer(reading))
+        or any(_is_made_up(match["value"]) for beside in (BEFORE, BESIDE) for match in beside.finditer(reading))
+    )
+
+
+def _is_told(match: re.Match[str], reading: str) -> bool:
+    """Whether what follows the name of a password is its value, and not something that is said about it."""
+    verb = match["being"].lstrip()[:1].isalpha()
+    if verb and ANY.search(reading[max(0, match.start() - 60) : match.start()]):
+        return False
+    if match["quoted"] is not None:
+        first = match["quoted"].split()[:1]
+        return bool(first) and not _is_blank(match["quoted"]) and not _is_said(first[0])
+    value = match["value"]
+    if _is_made_up(value):
+        return not (_AMOUNT.fullmatch(value) and UNITS.match(reading, match.end()))
+    if match["many"] or "\n" in match["gap"] or match["of"].split()[:1] in _TOLD_BY:
+        return False
+    word = value.strip(_AROUND)
+    ends = match["end"] is not None or word != value.lstrip(_AROUND)
+    return ends and len(word) >= 4 and not _is_blank(value) and not _is_said(word)
+
+
+def _is_made_up(value: str) -> bool:
+    """Whether it is no word: it has digits or signs in it, or is made of several words."""
+    word = value.strip(_AROUND)
+    if len(word) < 4 or _is_blank(value) or _is_said(word) or _STANDARD.match(word):
+        return False
+    parts = re.split(r"[-_]", word)
+    return (
+        any(one.isdigit() for one in word)
+        or any(one in "!@#$%^&*~+=" for one in word)
+        or (len(parts) > 2 and all(parts))
+    )
+
+
+def _is_blank(value: str) -> bool:
+    """Whether it stands for a value that is elsewhere: masked, the name of a variable, an address."""
+    return not value.strip("*x.\u2022\u2026-_ ") or "://" in value or _ELSEWHERE.match(value) is not None
+
+
+def _is_said(word: str) -> bool:
+    """Whether it is a word that people say about passwords."""
+    parts = re.split(r"[-_]", word)
+    last = parts[-1]
+    return last in SAID or bool(LITTLE.intersection(parts)) or last.endswith(_ENDINGS)
+
+
+def _is_row(words: str) -> bool:
+    return not any(word in LITTLE or word.endswith(("ed", "ing", "ly")) for word in re.split("[ -]", words))
 
 
 _SHAPES: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (

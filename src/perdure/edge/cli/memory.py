@@ -96,7 +96,8 @@ def memory_of(space: "MemorySpace", word: str) -> Memory:
         every = space.list(statuses=STATUSES) if wanted else ()
         fitting = [one for one in every if one.id.replace("-", "").startswith(wanted)]
         if not fitting:
-            told = f"there is no memory {word[:80]!r} in {space.space}; perdure memory list shows those there are"
+            told = f"there is no memory {word[:80]!r} in {space.space}; perdure memory list shows those there are, and "
+            told += "--agent, --clade or --lethe names another space"
             raise NotFound(told, memory=word[:80]) from None
         if len(fitting) > 1:
             ids = [one.id for one in fitting]
