@@ -26,7 +26,7 @@ def kept(asked: Asked) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"source", "why"}))
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"source", "spaces", "why"}))
 def test_every_command_is_there_with_help(name: str) -> None:
     result = CliRunner().invoke(group, [name, "--help"])
     assert result.exit_code == 0
@@ -129,6 +129,13 @@ def test_lines_come_from_stdin_and_a_bad_one_leaves_no_store(run: Run, asked: As
     assert run("memory", "import", "-", "--store", fresh, input="one\ntwo\n").exit_code == 0
     shown = asked("memory", "list", "--store", fresh, "--limit", "1")
     assert [item["content"] for item in shown["memories"]] == ["one"]
+
+
+def test_the_spaces_there_are_are_listed(run: Run, asked: Asked) -> None:
+    asked("memory", "add", "The night train leaves at ten", "--agent", "ana")
+    asked("memory", "add", "Everybody knows this", "--lethe")
+    assert {each["space"] for each in asked("memory", "spaces")["spaces"]} == {"vault/ana", "lethe"}
+    assert "vault/ana" in run("memory", "spaces").stdout
 
 
 def test_stats_and_plans_are_shown(run: Run, asked: Asked, kept: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "archive": ("memory:archive", "Put memories away."),
     "quarantine": ("memory:quarantine", "Keep memories from being found or shown to models."),
     "restore": ("memory:restore", "Bring back what was archived or quarantined."),
+    "spaces": ("remembering:spaces", "List the spaces there are."),
     "stats": ("remembering:stats", "Show what a space holds and was asked."),
     "plan": ("remembering:plan", "Show the plan of a space, or put it on another."),
     "consolidate": ("remembering:consolidate", "Bring a space into order; it can be undone."),

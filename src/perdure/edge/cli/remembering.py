@@ -1,4 +1,4 @@
-"""`memory stats|plan|consolidate|reembed|runs|undo|import|export`: a space of memories as a whole."""
+"""`memory spaces|stats|plan|consolidate|reembed|runs|undo|import|export`: a space of memories as a whole."""
 
 import os
 import sys
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
+from perdure.core.memory.owning import is_log
+from perdure.core.memory.parts import TAG
 from perdure.edge.cli import documents
 from perdure.edge.cli.memory import WORDS, settings_given, space_of, space_option
 from perdure.edge.cli.moving import STDIN, stdin_lines
@@ -18,6 +20,33 @@ if TYPE_CHECKING:
     from perdure.core.memory.shelf import Run
 
 PLANS: Final = ("free", "standard", "premium", "unlimited")
+
+
+@click.command()
+@store_option
+@json_option
+def spaces(store: str, as_json: bool) -> None:
+    """List the spaces that hold memories, the one that was written to last first."""
+    with opened(store, read_only=True, memory=WORDS) as db:
+        found, cursor = list[Any](), None
+        while True:
+            page = db.find(order="active", tags=[TAG], memories=True, cursor=cursor)
+            found += [row for row in page.items if is_log(row.title, row.tenant, row.session)]
+            cursor = page.cursor
+            if cursor is None:
+                break
+    if as_json:
+        told = [{"space": row.title, "session": row.session, "active_at": moment(row.active_at)} for row in found]
+        documents.emit({"spaces": told})
+        return
+    from perdure.edge.cli import output
+
+    console = output.screen()
+    if not found:
+        console.print("nothing is remembered yet; perdure memory add begins a space")
+        return
+    rows = [(one_line(row.title), day_and_time(row.created_at), day_and_time(row.active_at)) for row in found]
+    console.print(output.table(["space", "begun", "written to"], rows, flexible=("space",)))
 
 
 @click.command()
