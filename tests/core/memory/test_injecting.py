@@ -192,6 +192,15 @@ def test_plain_words_stay_as_they_are() -> None:
     assert quoted("less than <$100K & more") == "less than &lt;$100K &amp; more"
 
 
+@pytest.mark.parametrize("code", [0x34F, 0x115F, 0x180B, 0x2065, 0x2800, 0x3164, 0xFE00, 0xFE0D, 0xFFA0, 0xFFF0])
+def test_what_is_shown_as_nothing_is_spelled(code: int) -> None:
+    assert quoted(f"a{chr(code)}b") == f"a&#x{code:X};b"
+
+
+def test_a_mark_in_another_guise_is_spelled_however_it_is_taken_apart() -> None:
+    assert quoted("a \u226e b \u226f c") == "a &#x226E; b &#x226F; c"
+
+
 def test_the_block_is_spelled_as_everybody_expects_it() -> None:
     item = Shown(type="constraint", content="Never LP below $100K.\nSlippage was 3.2%.", importance=0.95, age="2d")
     assert memories_text([item]) == (

@@ -28,6 +28,10 @@ _ALIKE: Final = frozenset(
     )
 )
 """Signs that look like the marks of tags and do not turn into them by themselves."""
+_BLANK: Final = frozenset(
+    (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2065, 0x2800, 0x3164, *range(0xFE00, 0xFE0E))
+) | frozenset((0xFFA0, *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000)))
+"""Letters and marks that are shown as nothing; those that choose how an emoji looks are left out."""
 _JOINERS: Final = "\u200c\u200d"
 _PLAIN: Final = re.compile(r"[\t\n\x20\x21\x23-\x25\x27-\x3b\x3d\x3f-\x7e]*")
 _UNSEEN: Final = frozenset({"Cf", "Zl", "Zp"})
@@ -102,8 +106,8 @@ def _spelled(sign: str) -> str:
     code, kind = ord(sign), unicodedata.category(sign)
     if kind == "Cs" or code & 0xFFFE == 0xFFFE or (kind == "Cc" and sign not in "\t\n" and code < 0x7F):
         return _LOST
-    hidden = kind in _UNSEEN or (kind == "Cc" and sign not in "\t\n") or 0xE0000 <= code <= 0xE0FFF
-    if hidden or sign in _ALIKE or (code > 0x7F and not _MARKS.keys().isdisjoint(unicodedata.normalize("NFKC", sign))):
+    hidden = kind in _UNSEEN or (kind == "Cc" and sign not in "\t\n") or code in _BLANK
+    if hidden or sign in _ALIKE or (code > 0x7F and not _MARKS.keys().isdisjoint(unicodedata.normalize("NFKD", sign))):
         return f"&#x{code:X};"
     return sign
 
