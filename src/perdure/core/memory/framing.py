@@ -24,6 +24,10 @@ from perdure.core.memory.tokens import Token
 
 ALONE: Final = "alone"
 """In the key of a preference that does not say among what."""
+SELF: Final = "self"
+"""In a key: whoever speaks."""
+PRONOUNS: Final = frozenset("i me my mine myself i'm i've i'd i'll we our us".split())
+_PLANNED: Final = frozenset("planned scheduled due expected slated booked".split())
 _SETS: Final = frozenset("is are : = was equals became becomes moved moves".split())
 _BEING: Final = frozenset("is are be been was were the a an not : =".split())
 _IS: Final = frozenset("is are was were : =".split())
@@ -78,7 +82,8 @@ def _without_origin(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
 
 
 def _terms(tokens: tuple[Token, ...]) -> frozenset[str]:
-    return frozenset(token.term for token in tokens if token.term and token.term not in CHANGES)
+    found = {token.term for token in tokens if token.term and token.term not in CHANGES}
+    return frozenset(found | {SELF} if any(token.raw in PRONOUNS for token in tokens) else found)
 
 
 def _cut(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
@@ -196,12 +201,15 @@ def _linked(tokens: tuple[Token, ...]) -> Frame | None:
             key, value = _terms(tokens[: index + 1]), _terms(tokens[index + 1 :])
             return Frame(key, value) if len(value) == 1 and min(value)[0] == "@" else None
         if token.raw in _SETS or token.term in CHANGES:
-            key, said = _terms(tokens[:index]), [each for each in _cut(tokens[index + 1 :]) if each.raw not in _SETS]
+            key = _terms(tokens[:index])
+            said = [each for each in _cut(tokens[index + 1 :]) if each.raw not in _SETS | _PLANNED]
             value = _terms(tuple(said))
+            if "name" in value:  # it is called so
+                key, value = key | {"name"}, value - {"name"}
             if len(value) == 1 and (state := EXCLUSIVE.get(*value)):
                 return Frame(key | {state}, value)
             dated = len(value) == 1 and min(value)[0] == "@"
-            if len(key) > 1 and (dated or not key.isdisjoint(ATTRIBUTES)):
+            if dated or (len(key) > 1 and not key.isdisjoint(ATTRIBUTES)):
                 return Frame(key | {"is"}, value)
             kind = next((each.term for each in reversed(said) if each.term), "")
             placed = any(each.raw in ("on", "to") for each in said[:2])

@@ -135,6 +135,8 @@ OPPOSITE: Final = {
         "illiquid": "liquid",
         "underperform": "outperform",
         "underperformed": "outperformed",
+        "fail": "pass",
+        "failing": "passing",
     }.items()
 }
 """Stems that deny what another one says."""
@@ -162,7 +164,7 @@ FILLERS: Final = STOP - KEPT | frozenset(
         note noted notes remember fyi please mentioned mentions stated states told tells confirmed confirms reported
         indicated indicates explained recorded observed according that's known fact information info
         quite rather pretty definitely certainly clearly particularly especially strongly tends tend tended
-        various kind sort owns owned updated update latest newest recently recent
+        various kind sort owns owned updated update latest newest recently recent instead
         """.split()
 )
 """Words that add nothing to a statement."""
@@ -184,7 +186,7 @@ LINKS: Final = frozenset(
     """
     is are was were be been has have had equals equal stands sits remains reached reaches became becomes
     : = at to costs pays earns yields offers charges holds weighs measures totals averages takes lasts runs
-    uses requires supports needs ranks
+    uses requires supports needs ranks owns
     """.split()
 )
 """What stands between a subject and its value."""
@@ -271,6 +273,7 @@ free basic standard premium enterprise
 conservative balanced aggressive
 monday tuesday wednesday thursday friday saturday sunday
 red blue green yellow black white grey brown purple pink
+january february march april june july august september october november december
 """
 EXCLUSIVE: Final = {
     EXACT.get(word) or SAME.get(stem(word), stem(word)): f"state{number}"
@@ -293,5 +296,5 @@ UNITS: Final = {
     for word in line.split()
 }
 """What stands after a number, however it is written."""
-TIMED: Final = frozenset("ends starts begins expires opens closes".split())
+TIMED: Final = frozenset("ends starts begins expires opens closes departs leaves arrives lands".split())
 """Verbs that say when: of that there is one at a time."""

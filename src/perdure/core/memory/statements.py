@@ -5,14 +5,13 @@ from typing import Final
 
 import msgspec
 
-from perdure.core.memory.framing import Frame, frame_of
+from perdure.core.memory.framing import PRONOUNS, Frame, frame_of
 from perdure.core.memory.lexicon import DENIALS, DIRECTIONS, NOW
 from perdure.core.memory.tokens import Token, tokens_of
 
 LONGEST: Final = 2_000
 """Characters of a memory that are read as one statement; longer ones are compared as they are written."""
 _ENDED: Final = re.compile(r"\b(?:no longer|any ?more|stopped|quit|ceased)\b", re.IGNORECASE)
-_PRONOUNS: Final = frozenset("i me my mine myself i'm i've i'd i'll we our us".split())
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -49,7 +48,7 @@ def read(text: str) -> Statement:
         numbers=frozenset(term for term in terms if term[0] in "#@"),
         names=tuple(token.term for token in said if token.name),
         parts=frozenset(_parts(tokens)),
-        personal=any(token.raw in _PRONOUNS for token in tokens),
+        personal=any(token.raw in PRONOUNS for token in tokens),
         changed=any(token.raw in NOW for token in tokens),
         over=_over(text, tokens, denied=denied),
         frame=None if denied or len(text) > LONGEST else frame_of(tokens),

@@ -12,7 +12,8 @@ from perdure.core.memory.words import stem
 
 _TOKEN: Final = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?)"
-    r"|(?P<code>\d+(?:-\d+)+(?!\w))"
+    r"|(?P<time>\d{1,2}:\d{2}(?![:\d]))"
+    r"|(?P<code>\d+(?:(?:-\d+)+|(?:\.\d+){2,})(?!\w))"
     r"|(?P<sign>[$€£])?(?P<number>\d[\d,]*(?:\.\d+)?)(?:\s*(?P<percent>%|percent\b|per cent\b|pct\b|bps\b)"
     r"|\s?(?P<scale>(?:k|m|mn|b|bn)\b|thousand\b|million\b|billion\b|hundred\b))?(?:(?!\w)|(?=[a-z]{1,4}\b))"
     r"|(?P<word>[^\W_]+(?:['’.\-/_][^\W_]+)*)"
@@ -24,6 +25,7 @@ _PHRASES: Final = tuple(
     for phrase, instead in (
         (r"rather than|instead of|as opposed to", "than"),
         (r"(?:no more|not more|less|lower|fewer) than|at most|up to|not exceeding", "maximum"),
+        (r"(?:under|below)(?= [\d$€£])", "maximum"),
         (r"(?:more|greater|higher) than|in excess of", "above"),
         (r"(?:no less|not less) than|at least", "minimum"),
         (r"no longer|not anymore", "not"),
@@ -67,6 +69,9 @@ def tokens_of(text: str) -> list[Token]:
         if match["date"]:
             if not stamped:
                 found.append(Token(written, f"@{written[:10]}", True))
+        elif match["time"]:
+            hour, _, minute = written.partition(":")
+            found.append(Token(written, f"@{int(hour)}:{minute}", True))
         elif match["code"]:
             found.append(Token(written, written, True))
         elif match["number"]:
