@@ -18,6 +18,7 @@ SERVE_FROM := $(if $(wildcard $(READY)),$(VENV),$(SERVE_VENV))
 JUDGES_VENV := .venv-judges
 LITELLM_VENV := .venv-litellm
 MEM0_VENV := .venv-mem0
+LEARN_VENV := .venv-learn
 JUDGES_READY := $(JUDGES_VENV)/.ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -149,6 +150,9 @@ eval-peers: $(READY) $(MEM0_VENV)/.ready ## measure memory beside mem0 and LangG
 	@$(need_data)
 	@$(VENV)/bin/python -W ignore -m evals.peers "$(DATA)" --venv $(MEM0_VENV) $(ARGS)
 
+learn-pairs: $(READY) $(LEARN_VENV)/.ready ## learn anew how pairs of memories are judged, and write the weights (ARGS="--without NAME": only try it)
+	@$(LEARN_VENV)/bin/python -W ignore -m evals.pairs $(or $(ARGS),--write)
+
 # The benchmark's file is not ours to hand on: whoever measures names their copy.
 define need_data
 if [ ! -f "$(DATA)" ]; then \
@@ -165,18 +169,28 @@ $(MEM0_VENV)/.ready: requirements/mem0.txt requirements/minilm.txt
 	@$(MEM0_VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
 	@touch $@
 
+# It sees the packages of the project's own environment, and has what learns beside them.
+$(LEARN_VENV)/.ready: requirements/learn.txt
+	@$(find_python); \
+	rm -rf $(LEARN_VENV) && "$$python" -m venv $(LEARN_VENV)
+	@$(LEARN_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/learn.txt
+	@$(VENV)/bin/python -c "import site; print(site.getsitepackages()[0])" > $(LEARN_VENV)/project.pth
+	@echo "$(CURDIR)/src" >> $(LEARN_VENV)/project.pth
+	@mv $(LEARN_VENV)/project.pth $$($(LEARN_VENV)/bin/python -c "import site; print(site.getsitepackages()[0])")
+	@touch $@
+
 lock: ## write requirements/*.txt anew from *.in (ARGS=--upgrade for newer versions)
 	@if ! $(LOCK_VENV)/bin/uv --version 2>/dev/null | grep -q "^uv $(UV_VERSION)"; then \
 	  $(find_python); \
 	  "$$python" -m venv $(LOCK_VENV) && $(LOCK_VENV)/bin/python -m pip install -qq uv==$(UV_VERSION); \
 	fi
-	@for set in root server dev judges litellm mem0 minilm; do \
+	@for set in root server dev judges litellm mem0 minilm learn; do \
 	  echo "lock: requirements/$$set.txt"; \
 	  $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	    $$([ $$set = minilm ] && echo --no-deps) $(ARGS) requirements/$$set.in --output-file requirements/$$set.txt || exit 1; \
 	done
 
 clean: ## remove all that the other targets made, environments included
-	@rm -rf $(VENV) $(SERVE_VENV) $(JUDGES_VENV) $(LITELLM_VENV) $(MEM0_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf $(VENV) $(SERVE_VENV) $(JUDGES_VENV) $(LITELLM_VENV) $(MEM0_VENV) $(LEARN_VENV) $(LOCK_VENV) .judges dist build .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

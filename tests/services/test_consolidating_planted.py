@@ -7,7 +7,7 @@ from evals.planted import COUNT, SHARE, evaluate, planted
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_planted_faults_are_handled_and_nothing_else_is_touched(seed: int) -> None:
-    result = await evaluate(600, seed)
+    result = await evaluate(planted(600, seed))
     assert result.planted == 120
     assert result.good, result.missed
     assert result.exact

@@ -58,10 +58,13 @@ def memories(sessions: "Sessions", erasure: "Erasure", settings: MemorySettings,
 
 def consolidating(memories: "Memories", common: "Common") -> "Consolidating":
     """Consolidation; doubtful pairs are shown to the cheap model, unless that is the built-in one, which can't tell."""
+    from perdure.compose.weights import weights
+    from perdure.indexes.nearness import Nearness
     from perdure.services.consolidating import Consolidating
     from perdure.services.judging import Judging
 
-    return Consolidating(memories, Judging(common.calling, common.prices) if _can_tell(common) else None)
+    judging = Judging(common.calling, common.prices) if _can_tell(common) else None
+    return Consolidating(memories, judging, weights=weights, nearness=Nearness)
 
 
 def extracting(memories: "Memories", common: "Callable[[], Common]") -> "Extracting":

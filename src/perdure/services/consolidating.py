@@ -14,12 +14,15 @@ import msgspec
 from perdure.core.errors import NotFound, PerdureError, Refused
 from perdure.core.memory import plans
 from perdure.core.memory.cadence import FRESH, OPEN, due_at, open_run
-from perdure.core.memory.consolidating import PHASES, Doubt, Near, Phase, Planned, Step, judged, planned
-from perdure.core.memory.parts import TAG, Memory, Space, Status, space_of
+from perdure.core.memory.consolidating import PHASES, Doubt, Phase, Planned, Step, judged, planned
+from perdure.core.memory.pairing import Weights
+from perdure.core.memory.parts import TAG, Memory, Space, space_of
+from perdure.core.memory.settling import Beside, Nearness, Settled
 from perdure.core.memory.shelf import Run, Shelf
 from perdure.core.memory.stepping import UNDONE, Bench, Trace
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.memories import MemoryChanged, MemoryMoved, MemoryRun
+from perdure.ports.memory import Embedder
 from perdure.ports.store import Head, Query, Row
 from perdure.services.judging import AT_ONCE, Judging
 from perdure.services.memories import Memories
@@ -32,8 +35,6 @@ BACK: Final = 2_000
 """Events of one append when a run is undone."""
 DOUBTS: Final = 200
 """Pairs that a model is asked about in one run, at most."""
-NEARBY: Final = 6
-CHUNK: Final = 256
 PAGE: Final = 500
 
 
@@ -71,10 +72,21 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 class Consolidating:
     """What edges call. Without a judge, rules and vectors decide alone."""
 
-    def __init__(self, memories: Memories, judging: Judging | None = None, *, batch: int = BATCH, fresh: int = FRESH):
+    def __init__(
+        self,
+        memories: Memories,
+        judging: Judging | None = None,
+        *,
+        weights: Callable[[], Weights] | None = None,
+        nearness: Callable[[Embedder, Sequence[tuple[str, str]]], Nearness] | None = None,
+        batch: int = BATCH,
+        fresh: int = FRESH,
+    ):
         self._shelves = memories.shelves
         self._sessions = memories.shelves.sessions
         self._judging = judging
+        self._weights = weights
+        self._nearness = nearness
         self._batch = batch
         self._fresh = fresh
         self._due: dict[Space, tuple[bytes, int | None]] = {}
@@ -113,8 +125,9 @@ class Consolidating:
         known, now = await self._shelves.look(space), self._sessions.ambient.now()
         bench, apart = Bench(dict(known.shelf.memories)), await self._apart(known)
         taken: list[Step] = []
+        settled = await self._settled(known)
         for phase in PHASES:
-            steps = (await self._planned(known, phase, [*bench], apart)).steps
+            steps = (await self._planned(phase, [*bench], settled, apart)).steps
             taken += [step for step in steps if bench.take(step, "", now)]
         return tuple(taken)
 
@@ -141,9 +154,10 @@ class Consolidating:
         known = await self._shelves.look(space)
         apart = await self._apart(known)
         begin = run.place.partition(":")[0]
+        settled = await self._settled(known)
         for phase in PHASES[PHASES.index(begin) if begin in PHASES else 0 :]:
             known = await self._shelves.look(space)
-            plan = await self._planned(known, phase, [*known.shelf], apart)
+            plan = await self._planned(phase, [*known.shelf], settled, apart)
             for first in range(0, len(plan.steps), self._batch):
                 run = await self._stepped(space, run.id, phase, plan.steps[first : first + self._batch])
                 if run.phase not in OPEN:
@@ -156,26 +170,32 @@ class Consolidating:
         return await self._ended(space, run.id)
 
     async def _planned(
-        self, known: Known, phase: Phase, memories: Sequence[Memory], apart: frozenset[tuple[str, str]]
+        self,
+        phase: Phase,
+        memories: Sequence[Memory],
+        settled: Sequence[Settled],
+        apart: frozenset[tuple[str, str]],
     ) -> Planned:
-        near = await self._nearness(known, memories) if phase == "same" else None
         now = self._sessions.ambient.now()
-        return await aside(lambda: planned(phase, memories, now, near=near, apart=apart))
+        return await aside(lambda: planned(phase, memories, now, settled=settled, apart=apart))
 
-    async def _nearness(self, known: Known, memories: Sequence[Memory]) -> Near | None:
-        """How near memories are to those kept since the last run, by their vectors; None where there are none."""
-        if self._shelves.embedder() is None:
-            return None
-        found: dict[str, list[tuple[str, float]]] = {}
-        since = _last(known.shelf)
-        fit = (memory for memory in memories if memory.status is Status.LIVE and not memory.flags)
-        texts = [memory.content for memory in fit if memory.recorded_at > since]
-        for first in range(0, len(texts), CHUNK):
-            chunk = texts[first : first + CHUNK]
-            async with known.lane:
-                index = known.index
-                found |= await aside(lambda: {text: index.near(text, k=NEARBY) for text in chunk})  # noqa: B023
-        return lambda text: found.get(text, ())
+    async def _settled(self, known: Known) -> tuple[Settled, ...]:
+        """What is settled about pairs of which at least one came since the last run; by words alone where there are no
+        vectors.
+        """
+        if self._weights is None:
+            return ()
+        weights, embedder, nearness = self._weights, self._shelves.embedder(), self._nearness
+        memories, since = [*known.shelf], _last(known.shelf)
+
+        def settle() -> tuple[Settled, ...]:
+            beside = Beside(memories, since)
+            if not beside.pairs:
+                return ()
+            near = None if embedder is None or nearness is None else nearness(embedder, beside.texts)
+            return beside.settled(weights(), near)
+
+        return await aside(settle)
 
     async def _stepped(
         self, space: Space, id: str, phase: Phase, steps: Sequence[Step], model: str = "", cost: int = 0

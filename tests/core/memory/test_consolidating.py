@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from perdure.core.memory.consolidating import FAR, PHASES, Doubt, Phase, Step, fitting, judged, planned
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, MemoryType, Status
+from perdure.core.memory.settling import Settled
 from perdure.core.memory.stepping import Bench
 from perdure.core.session.memories import MemoryChanged, MemoryMoved
 
@@ -93,11 +94,25 @@ def test_what_is_not_live_is_left_alone_in_every_phase() -> None:
                 assert steps(phase, one, memory("b", "Vault APY: 2.3%"), memory("c", "Cats purr softly")) == []
 
 
-def test_doubtful_pairs_are_told_and_vectors_settle_some() -> None:
+def test_doubtful_pairs_are_told() -> None:
     one, other = memory("a", "The garden gate squeaks loudly", 2), memory("b", "The garden gate creaks loudly", 1)
     found = planned("same", [one, other], NOW)
     assert (found.steps, found.doubts) == ((), (Doubt("a", "b"),))
-    assert steps("same", one, other, near=lambda text: [("b" if "squeaks" in text else "a", 0.99)]) == [("a", "b")]
+    unsettled = planned("same", [one, memory("c", "Tea is green")], NOW, settled=[Settled("a", "c", "doubtful", 0.5)])
+    assert (unsettled.steps, unsettled.doubts) == ((), (Doubt("a", "c"),))
+
+
+def test_what_is_settled_is_done_after_what_rules_decide_and_within_them() -> None:
+    one, other = memory("a", "The gate squeaks", 2), memory("b", "The gate is quiet since it was oiled", 1)
+    newer, same = Settled("a", "b", "newer", 0.97), Settled("a", "b", "same", 0.97)
+    assert steps("newer", one, other, settled=[newer]) == [("a", "b")]
+    assert steps("same", one, other, settled=[newer]) == steps("newer", one, other, settled=[same]) == []
+    assert steps("same", one, other, settled=[same]) == [("a", "b")]
+    assert steps("newer", memory("a", "The gate squeaks", 2, trust="high"), other, settled=[newer]) == []
+    assert steps("newer", one, other, settled=[newer], apart=frozenset({("a", "b")})) == []
+    assert steps("newer", other, settled=[newer]) == []
+    ruled = memory("c", "The gate squeaks", 0.5)
+    assert steps("same", one, other, ruled, settled=[same]) == [("a", "c")]
 
 
 def test_a_judgement_is_bound_by_the_rules() -> None:

@@ -14,8 +14,6 @@ from perdure.core.memory.statements import Statement
 Likeness: TypeAlias = Literal["same", "fuller", "doubtful", "apart"]
 """What one statement is to another: `fuller` says all that the other says, and a little more."""
 LEVELS: Final = {"low": 0, "medium": 1, "high": 2}
-CLOSE: Final = 0.95
-"""Likeness of vectors from which other words for the same are taken for that."""
 HALF: Final = 0.5
 """Share of terms in common from which two statements may be about the same thing."""
 MORE: Final = 6
@@ -62,8 +60,8 @@ def may_change(memory: Memory) -> bool:
     return memory.type not in _ONCE
 
 
-def likeness(one: Statement, other: Statement, alike: float = 0.0) -> Likeness:
-    """What one is to the other. `alike` is how near their vectors are, if there are any."""
+def likeness(one: Statement, other: Statement) -> Likeness:
+    """What one is to the other."""
     if one.denied != other.denied or len(one.bag) < 2 or len(other.bag) < 2:
         return "apart"
     if one.bag == other.bag:
@@ -74,13 +72,8 @@ def likeness(one: Statement, other: Statement, alike: float = 0.0) -> Likeness:
         return "fuller" if _adds(one, other) else "doubtful"
     if one.bag < other.bag:
         return "apart"  # the other one is fuller: it is asked the other way round
-    shared, differing = one.bag & other.bag, one.bag ^ other.bag
+    shared = one.bag & other.bag
     share = len(shared) / len(one.bag | other.bag)
-    told = _marks(one, other)
-    named = not differing.isdisjoint(told)
-    apt = share >= HALF and len(shared - told) > 1  # knowing somebody is not working with them, however near it is
-    if alike >= CLOSE and not named and apt and one.parts == other.parts:
-        return "same"
     if share < HALF:
         return "apart"
     if one.frame is None and one.numbers == other.numbers:
@@ -138,8 +131,11 @@ def _marks(one: Statement, other: Statement) -> frozenset[str]:
 
 
 def _ordered(one: tuple[str, ...], other: tuple[str, ...], marks: frozenset[str]) -> bool:
-    """Whether names and numbers come in the same order, or one is the other with its end put first."""
-    first, second = (list(dict.fromkeys(term for term in terms if term in marks)) for terms in (one, other))
+    """Whether names and numbers come in the same order (when something is may stand anywhere), or one is the other
+    with its end put first.
+    """
+    placed = frozenset(term for term in marks if term[0] != "@" and term not in EXCLUSIVE)
+    first, second = (list(dict.fromkeys(term for term in terms if term in placed)) for terms in (one, other))
     return first == second or _turned(one, other)
 
 

@@ -36,12 +36,11 @@ from perdure.core.memory.comparing import (
 from perdure.core.memory.importance import DAY, OFTEN, composite
 from perdure.core.memory.lexicon import EXCLUSIVE
 from perdure.core.memory.parts import Memory, MemoryType, Status
+from perdure.core.memory.settling import Settled
 from perdure.core.memory.statements import Statement, read
 
 Phase: TypeAlias = Literal["newer", "same", "rank", "prune"]
 PHASES: Final[tuple[Phase, ...]] = ("newer", "same", "rank", "prune")
-Near: TypeAlias = Callable[[str], Iterable[tuple[str, float]]]
-"""Ids of those that say nearly the same as a text, with how alike they are."""
 RARE: Final = 64
 """Two terms that more memories have than this do not bring any of them together."""
 TELLING: Final = 4
@@ -89,15 +88,19 @@ def planned(
     memories: Iterable[Memory],
     now: int,
     *,
-    near: Near | None = None,
+    settled: Sequence[Settled] = (),
     apart: frozenset[tuple[str, str]] = frozenset(),
 ) -> Planned:
-    """What is to be done in a phase. `apart` are steps (id, and by whom or which phase) that somebody took back."""
+    """What is to be done in a phase. Rules come first, then what is `settled` about pairs. `apart` are steps (id, and
+    by whom or which phase) that somebody took back.
+    """
     live = [memory for memory in memories if memory.status is Status.LIVE]
     if phase == "newer":
-        found = Planned(tuple(_newer(live)))
+        steps = _newer(live)
+        found = Planned((*steps, *_outdated(live, settled, steps)))
     elif phase == "same":
-        found = _same(live, near)
+        found = _same(live)
+        found = Planned((*found.steps, *_repeated(live, settled, found.steps)), _doubts(live, settled, found))
     elif phase == "rank":
         found = Planned(tuple(_ranked(live)))
     else:
@@ -189,10 +192,50 @@ def _outdone_by(memory: Memory, statement: Statement, rest: Sequence[tuple[Memor
     return None
 
 
+def _outdated(live: Sequence[Memory], settled: Sequence[Settled], taken: Sequence[Step]) -> list[Step]:
+    """What the later one of a settled pair makes untrue."""
+    known, gone = {memory.id: memory for memory in live}, {id for step in taken for id in (step.id, step.by)}
+    found = []
+    for pair in settled:
+        older, newer = known.get(pair.older), known.get(pair.newer)
+        if pair.verdict != "newer" or older is None or newer is None or not gone.isdisjoint((older.id, newer.id)):
+            continue
+        if may_replace(newer, older):
+            reason = f"a later statement tells how it is now ({pair.sure:.0%} sure)"
+            found.append(Step(phase="newer", id=older.id, by=newer.id, reason=reason))
+    return found
+
+
 # ── same ──
 
 
-def _same(live: Sequence[Memory], near: Near | None) -> Planned:
+def _repeated(live: Sequence[Memory], settled: Sequence[Settled], taken: Sequence[Step]) -> list[Step]:
+    """Of a settled pair that says the same the better one stays."""
+    known, gone = {memory.id: memory for memory in live}, {step.id for step in taken}
+    found = []
+    for pair in settled:
+        one, other = known.get(pair.older), known.get(pair.newer)
+        if pair.verdict != "same" or one is None or other is None or not gone.isdisjoint((one.id, other.id)):
+            continue
+        if may_repeat(one, other):
+            goes, stays = sorted((one, other), key=_worth)
+            reason = f"another one says the same in other words ({pair.sure:.0%} sure)"
+            found.append(Step(phase="same", id=goes.id, by=stays.id, reason=reason))
+    return found
+
+
+def _doubts(live: Sequence[Memory], settled: Sequence[Settled], found: Planned) -> tuple[Doubt, ...]:
+    """What neither rules nor signs could settle, the most likely first."""
+    there = {memory.id for memory in live} - {step.id for step in found.steps}
+    doubtful = (
+        Doubt(pair.older, pair.newer)
+        for pair in settled
+        if pair.verdict == "doubtful" and {pair.older, pair.newer} <= there
+    )
+    return tuple(dict.fromkeys((*doubtful, *found.doubts)))[:DOUBTS]
+
+
+def _same(live: Sequence[Memory]) -> Planned:
     fit = [(memory, read(memory.content)) for memory in live if not memory.flags]
     steps: list[Step] = []
     gone: set[str] = set()
@@ -205,7 +248,7 @@ def _same(live: Sequence[Memory], near: Near | None) -> Planned:
         if len(group) > 1:
             _merged(group, steps, gone)
     rest = [(memory, statement) for memory, statement in fit if memory.id not in gone]
-    more, doubts = _fuller(rest, near, gone)
+    more, doubts = _fuller(rest, gone)
     return Planned((*steps, *more), doubts)
 
 
@@ -228,17 +271,14 @@ def _worth(memory: Memory) -> tuple[int, float, int, tuple[int, int]]:
     return LEVELS[memory.trust], memory.importance, memory.accesses, later(memory)
 
 
-def _fuller(
-    rest: list[tuple[Memory, Statement]], near: Near | None, gone: set[str]
-) -> tuple[list[Step], tuple[Doubt, ...]]:
-    """What a fuller statement says too, or by vectors another one; and what is doubtful."""
+def _fuller(rest: list[tuple[Memory, Statement]], gone: set[str]) -> tuple[list[Step], tuple[Doubt, ...]]:
+    """What a fuller statement says too, and what is doubtful."""
     known = {memory.id: (memory, statement) for memory, statement in rest}
     candidates = _candidates(rest)
     steps: list[Step] = []
     doubts: dict[Doubt, float] = {}
     for memory, statement in rest:
-        like = dict.fromkeys(candidates(statement), 0.0) | dict(near(memory.content) if near is not None else ())
-        for id, alike in like.items():
+        for id in dict.fromkeys(candidates(statement)):
             if id == memory.id or id in gone or id not in known or memory.id in gone:
                 continue
             other, told = known[id]
@@ -248,7 +288,7 @@ def _fuller(
                 continue
             if not may_repeat(memory, other) or not _one_voice(memory, statement, other):
                 continue
-            found = likeness(told, statement, alike)
+            found = likeness(told, statement)
             if found == "same":
                 goes, stays = sorted((memory, other), key=_worth)
                 steps.append(Step(phase="same", id=goes.id, by=stays.id, reason="another one says nearly the same"))

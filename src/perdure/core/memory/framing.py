@@ -46,7 +46,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 def frame_of(tokens: tuple[Token, ...]) -> Frame | None:
     """The frame of a statement that has one."""
-    if _happened(tokens):
+    if happened(tokens):
         return None
     tokens = _without_origin(tokens)
     for find in (_lives, _works, _wants, _amount, _serves, _linked, _holds):
@@ -56,7 +56,7 @@ def frame_of(tokens: tuple[Token, ...]) -> Frame | None:
     return None
 
 
-def _happened(tokens: tuple[Token, ...]) -> bool:
+def happened(tokens: tuple[Token, ...]) -> bool:
     """Whether it tells what happened once, and not how something is."""
     before = ""
     for index, token in enumerate(tokens):
@@ -126,7 +126,7 @@ def _amount(tokens: tuple[Token, ...]) -> Frame | None:
     amounts = [index for index, token in enumerate(tokens) if token.term.startswith("#")]
     if not amounts or any(token.raw == "address" for token in tokens):
         return None
-    values = {index for index in amounts if _counts(tokens, index)}
+    values = {index for index in amounts if counts(tokens, index)}
     if not values:
         return None
     key = _terms(tuple(token for index, token in enumerate(tokens) if index not in values))
@@ -136,7 +136,7 @@ def _amount(tokens: tuple[Token, ...]) -> Frame | None:
     return Frame(key | {f"amount{len(values)}"} | units, frozenset(tokens[index].term for index in values))
 
 
-def _counts(tokens: tuple[Token, ...], index: int) -> bool:
+def counts(tokens: tuple[Token, ...], index: int) -> bool:
     """Whether a number says how much, and is not the name of something: chapter 7, ticket #7."""
     before = tokens[index - 1] if index else Token("")
     after = tokens[index + 1] if index + 1 < len(tokens) else Token("")

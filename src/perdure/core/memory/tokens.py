@@ -12,7 +12,7 @@ from perdure.core.memory.words import stem
 
 _TOKEN: Final = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?)"
-    r"|(?P<time>\d{1,2}:\d{2}(?![:\d]))"
+    r"|(?P<time>\d{1,2}(?::\d{2})?\s?(?P<half>[ap])\.?m\b\.?|\d{1,2}:\d{2}(?![:\d]))"
     r"|(?P<code>\d+(?:(?:-\d+)+|(?:\.\d+){2,})(?!\w))"
     r"|(?P<sign>[$€£])?(?P<number>\d[\d,]*(?:\.\d+)?)(?:\s*(?P<percent>%|percent\b|per cent\b|pct\b|bps\b)"
     r"|\s?(?P<scale>(?:k|m|mn|b|bn)\b|thousand\b|million\b|billion\b|hundred\b))?(?:(?!\w)|(?=[a-z]{1,4}\b))"
@@ -43,6 +43,17 @@ _PHRASES: Final = tuple(
         (r"does not|did not|do not|is not|are not|was not", "not"),
     )
 )
+_ASIDE: Final = re.compile(
+    r"^(?:(?:note|reminder|remember|fyi|update|apparently|heads[- ]up|noted|btw)\b(?: that)?[:,]? "
+    r"|(?:the )?user (?:says|said|mentioned|noted|confirmed|told us|reports|reported|added|explained)\b(?: that)?[:,]? "
+    r"(?!(?:that )?(?:they|he|she|it)\b)"
+    r"|(?:from|in|as of) (?:today's|the|a|this|our|the last) (?:chat|call|conversation|talk|session)[:,] )"
+    r"|(?<=[.!;]) (?:(?:worth|good to|to be|please)? ?(?:keep(?:ing)?|kept|know|remember|bear)(?: in mind)?"
+    r"|noted for later|mentioned in passing|confirmed(?: by [\w ]{1,20})?|(?:[\w]+ )?confirmed (?:it|this|that))\.?$"
+    r"| \((?:from|as|per|via|noted|said|mentioned|confirmed|according)\b[^()]{1,40}\)\.?$",
+    re.IGNORECASE,
+)
+"""What is said about a note and not by it, before and after it."""
 _SIGNS: Final = {"$": "usd", "€": "eur", "£": "gbp"}
 
 
@@ -53,12 +64,15 @@ class Token(msgspec.Struct, frozen=True, gc=False):
     term: str = ""
     name: bool = False
     """Whether it names something: written large within a sentence, or with digits in it."""
+    large: bool = False
+    """Whether it is written large, be it only because it begins a sentence."""
 
 
 def tokens_of(text: str) -> list[Token]:
     """A text in its order."""
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    text = _ASIDE.sub("", text)
     for phrase, instead in _PHRASES:
         text = phrase.sub(instead, text)
     found: list[Token] = []
@@ -70,8 +84,7 @@ def tokens_of(text: str) -> list[Token]:
             if not stamped:
                 found.append(Token(written, f"@{written[:10]}", True))
         elif match["time"]:
-            hour, _, minute = written.partition(":")
-            found.append(Token(written, f"@{int(hour)}:{minute}", True))
+            found.append(_time(written, match["half"]))
         elif match["code"]:
             found.append(Token(written, written, True))
         elif match["number"]:
@@ -81,12 +94,22 @@ def tokens_of(text: str) -> list[Token]:
         elif written == "asof":
             stamped = True
             continue
+        elif found and found[-1].term.startswith("#") and written.lower() in ("st", "nd", "rd", "th"):
+            continue
         elif found and found[-1].term.startswith("#") and written.lower() in UNITS:
             found.append(Token(written.lower(), UNITS[written.lower()]))
         else:
             found.append(_word(written, first))
         first, stamped = written in ".!?;", False
     return _dated(found)
+
+
+def _time(written: str, half: str | None) -> Token:
+    hour, _, minute = written.partition(":")
+    hours, minutes = int("".join(filter(str.isdigit, hour))), "".join(filter(str.isdigit, minute)) or "00"
+    if half:
+        hours = hours % 12 + (12 if half in "pP" else 0)
+    return Token(written, f"@{hours}:{minutes}", True)
 
 
 def _number(match: re.Match[str]) -> list[Token]:
@@ -119,7 +142,7 @@ def _word(written: str, first: bool) -> Token:
     if cut in OPPOSITE:
         plain = OPPOSITE[cut]
         return Token(raw, "!" + SAME.get(plain, plain))
-    return Token(raw, EXACT.get(raw) or SAME.get(cut, cut), named)
+    return Token(raw, EXACT.get(raw) or SAME.get(cut, cut), named, named or written[0].isupper())
 
 
 def _dated(tokens: list[Token]) -> list[Token]:
@@ -130,7 +153,7 @@ def _dated(tokens: list[Token]) -> list[Token]:
         if skip:
             skip -= 1
             continue
-        around = [other for other in tokens[index : index + 4] if other.raw != ","][:3]
+        around = [other for other in tokens[index : index + 5] if other.raw not in (",", "of")][:3]
         date = _date([other.raw.rstrip(",") for other in around])
         if date:
             last = around[2] if date.count("-") > 1 else around[1]

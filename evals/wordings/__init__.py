@@ -1,0 +1,39 @@
+"""Notes as agents' memories collect them, written freely, of which it is known which belong together.
+
+Each set has 5,000 notes of one field, made from several hundred sentences: pairs of which the later one repeats the
+earlier one in other words, or makes it untrue; notes that are over, or trifles; and notes that are to be left alone.
+`drawn` comes from the generator of `evals.planted`. From two sets nothing is learnt.
+"""
+
+import gzip
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+HELD_OUT = ("general", "mixed")
+"""Sets from which nothing is learnt: what the figures are told by."""
+_HERE = Path(__file__).parent
+
+
+class Note(NamedTuple):
+    """A memory of a set: its text, days ago, what should come of it (base, duplicate, outdated, newer, stale or other),
+    its group or -1, its importance, and how many days ago it ceased to be true.
+    """
+
+    text: str
+    days: int
+    fate: str
+    group: int
+    importance: float
+    over: int | None
+
+
+def names() -> list[str]:
+    """The sets there are."""
+    return sorted(path.name.removesuffix(".jsonl.gz") for path in _HERE.glob("*.jsonl.gz"))
+
+
+def notes(name: str) -> list[Note]:
+    """The notes of a set."""
+    with gzip.open(_HERE / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [Note(*json.loads(line)) for line in file]

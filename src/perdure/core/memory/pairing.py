@@ -1,0 +1,281 @@
+"""Whether of two memories about one thing the later one says the same again, or makes the earlier one untrue.
+
+Two statements are laid side by side, and the *signs* of the pair are gathered: which words both have, which only one
+of them, which values differ and of what kind, what they are about, how near their vectors are. Each sign speaks for or
+against; how much was learnt from pairs that people would judge (`python -m evals.pairs`). The sum decides.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from math import exp
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from perdure.core.memory.gists import Gist
+from perdure.core.memory.topics import LIGHT, SINGLE, topics_of
+
+Verdict: TypeAlias = Literal["same", "newer"]
+Rarity: TypeAlias = Callable[[str], float]
+"""How much a term tells, by how rare it is."""
+Alike: TypeAlias = tuple[float | None, float | None]
+"""How near the vectors of two are, whole and bare, in deviations from what it is by chance; None without vectors."""
+NEITHER: Final[Alike] = (None, None)
+WIDE: Final = 4
+"""Terms that the one value may have, in which two sentences differ."""
+CROSSED: Final = 4
+"""Words of each side that are paired with those of the other."""
+_NEVER: Final = -1_000.0
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """What each sign says for `same` and for `newer`, and what is said before there is any."""
+
+    signs: dict[str, tuple[float, float]]
+    bias: tuple[float, float]
+    sure: tuple[float, float]
+    """How sure one must be to act, for each of both."""
+    words: frozenset[str]
+    """Words that are known."""
+
+
+def weights_of(lines: Iterable[str]) -> Weights:
+    """Weights as they are written down: in each line a sign and what it says for `same` and for `newer`."""
+    signs: dict[str, tuple[float, float]] = {}
+    for line in lines:
+        sign, same, newer = line.rstrip("\n").split("\t")
+        signs[sign] = (float(same), float(newer))
+    bias, sure = signs.pop("bias"), signs.pop("sure")
+    words = frozenset(sign[1:] for sign in signs if sign[0] in "=+-" and " " not in sign)
+    return Weights(signs, bias, sure, words)
+
+
+def judged(older: Gist, newer: Gist, rarity: Rarity, weights: Weights, alike: Alike = NEITHER) -> tuple[Verdict, float]:
+    """What the newer one is to the older one if it is anything, and how sure it is that it is something."""
+    same, newest = weights.bias
+    for sign in signs(older, newer, rarity, alike):
+        found = weights.signs.get(sign)
+        if found is not None:
+            same += found[0]
+            newest += found[1]
+    if _differ(older, newer):
+        same = _NEVER
+    high = max(same, newest, 0.0)
+    parts = exp(-high), exp(same - high), exp(newest - high)
+    return ("same" if parts[1] > parts[2] else "newer"), (parts[1] + parts[2]) / sum(parts)
+
+
+def _differ(older: Gist, newer: Gist) -> bool:
+    """Whether each has a number that the other has not: whatever else is alike, they do not say the same."""
+    one, other = older.said.numbers, newer.said.numbers
+    return bool(one - other) and bool(other - one)
+
+
+def signs(older: Gist, newer: Gist, rarity: Rarity, alike: Alike = NEITHER) -> Iterator[str]:
+    """What speaks for or against, each once."""
+    pair = _laid(older, newer, rarity)
+    yield from _worded(older, newer)
+    yield from _counted(pair)
+    yield from _named(pair)
+    yield from _turning(pair)
+    yield from _slotted(older, newer)
+    yield from _near(pair, alike)
+
+
+class _Pair(msgspec.Struct, frozen=True):
+    """Two statements side by side: what they share, what each has alone, and what of that is left unexplained."""
+
+    older: Gist
+    newer: Gist
+    shared: frozenset[str]
+    mine: frozenset[str]
+    theirs: frozenset[str]
+    names: frozenset[str]
+    common: frozenset[str]
+    """Topics of both."""
+    left: tuple[int, int]
+    weight: float
+    share: float
+    told: frozenset[str]
+    """What both say beside what they are about."""
+    alone: str
+    """How many names each has alone."""
+    counts: str
+    """How many numbers each has alone."""
+    kinds: frozenset[str]
+    """Kinds of values that both have alone."""
+
+    @property
+    def matter(self) -> str:
+        return f"{_few(self.told, 2)}{not self.common.isdisjoint(SINGLE):d}"
+
+    @property
+    def turn(self) -> str:
+        denied = self.older.said.denied != self.newer.said.denied
+        return f"{self.newer.ending:d}{self.newer.changing:d}{denied:d}"
+
+
+def _laid(older: Gist, newer: Gist, rarity: Rarity) -> _Pair:
+    one, other = older.said, newer.said
+    shared = one.bag & other.bag
+    mine, theirs = one.bag - shared, other.bag - shared
+    names, numbers = older.names | newer.names, one.numbers | other.numbers
+    common = older.topics & newer.topics
+    weight = sum(map(rarity, shared))
+    about = older.subject | newer.subject | (older.head & newer.head)
+    return _Pair(
+        older=older,
+        newer=newer,
+        shared=shared,
+        mine=mine,
+        theirs=theirs,
+        names=names,
+        common=common,
+        left=(_left(mine, common, names), _left(theirs, common, names)),
+        weight=weight,
+        share=weight / (weight + sum(map(rarity, mine)) + sum(map(rarity, theirs)) or 1.0),
+        told=shared - about - LIGHT,
+        alone=f"{_few(mine & names, 2)}/{_few(theirs & names, 2)}",
+        counts=f"{_few(mine & numbers, 2)}/{_few(theirs & numbers, 2)}",
+        kinds=frozenset({older.kinds[term] for term in mine} & {newer.kinds[term] for term in theirs}),
+    )
+
+
+def _counted(pair: _Pair) -> Iterator[str]:
+    """How much both share, and how much each has alone."""
+    one, other = pair.left
+    marked = pair.alone != "0/0" or pair.counts != "0/0"
+    yield f"share:{int(pair.share * 12)}"
+    yield f"weight:{min(int(pair.weight / 3), 12)}"
+    yield f"left:{one}/{other}"
+    yield f"left older:{one}"
+    yield f"left newer:{other}"
+    yield f"told:{_few(pair.told, 4)}"
+    yield f"topics:{_few(pair.common)}:{_few(pair.common & SINGLE, 2)}"
+    yield f"longer:{max(-3, min(3, len(pair.newer.said.terms) - len(pair.older.said.terms)))}"
+    yield f"matter:{pair.matter}:left {one}{other}"
+    yield f"matter:{pair.matter}:{pair.alone}:{pair.counts}"
+    yield f"again:{int(pair.share * 5)}:{marked:d}:{min(one, 1)}{min(other, 1)}"
+
+
+def _named(pair: _Pair) -> Iterator[str]:
+    """What they are about, and which names and numbers only one of them has."""
+    older, newer, shared = pair.older, pair.newer, pair.shared
+    yield f"names:{pair.alone}"
+    yield f"numbers:{pair.counts}"
+    yield f"marks:{pair.alone}:{pair.counts}"
+    yield f"subject:{older.subject <= shared:d}{newer.subject <= shared:d}{older.subject == newer.subject:d}"
+    for kind in pair.kinds:
+        yield f"both:{kind}"
+    if _parted(pair):
+        yield "parted"
+    if older.ids != newer.ids:
+        yield f"ids:{bool(older.ids):d}{bool(newer.ids):d}"
+    if _turned(older.said.parts, newer.said.parts):
+        yield "turned"
+    passive = "by" in older.words or "by" in newer.words
+    yield f"order:{_swapped(older.said.terms, newer.said.terms, pair.names & shared):d}:{passive:d}"
+    codes = f"{_few(pair.mine & older.codes, 2)}/{_few(pair.theirs & newer.codes, 2)}"
+    ahead = [_few(older.head - newer.said.bag - LIGHT, 2), _few(newer.head - older.said.bag - LIGHT, 2)]
+    yield f"codes:{codes}"
+    yield f"head:{ahead[0]}/{ahead[1]}"
+    yield f"head:{min(ahead[0], 1)}{min(ahead[1], 1)}:{pair.alone}:{codes}"
+
+
+def _turning(pair: _Pair) -> Iterator[str]:
+    """Whether the newer one tells of an end or a change, of what both speak of."""
+    older, newer, turn = pair.older, pair.newer, pair.turn
+    yield f"event:{older.event:d}{newer.event:d}"
+    yield f"ending:{older.ending:d}{newer.ending:d}"
+    yield f"changing:{older.changing:d}{newer.changing:d}"
+    yield f"denied:{older.said.denied:d}{newer.said.denied:d}"
+    yield f"turn:{turn}:{pair.matter}:{bool(pair.kinds - {'word'}):d}"
+    yield f"turn:{turn}:{pair.alone}"
+    yield f"turn:{turn}:left {pair.left[0]}"
+    yield f"turn:{turn}:event {older.event:d}{newer.event:d}"
+
+
+def _near(pair: _Pair, alike: Alike) -> Iterator[str]:
+    near, kin = map(binned, alike)
+    yield f"near:{near}"
+    yield f"near:{near}:{pair.alone}:{pair.counts}"
+    yield f"near:{near}:{int(pair.share * 5)}"
+    yield f"kin:{kin}"
+    yield f"kin:{kin}:{pair.matter}"
+    yield f"kin:{kin}:{pair.turn}"
+
+
+def binned(alike: float | None) -> str:
+    """How near, in steps of half a deviation."""
+    return "?" if alike is None else f"{max(-1, min(14, int(alike * 2)))}"
+
+
+def _worded(older: Gist, newer: Gist) -> Iterator[str]:
+    """Words of both and of one alone, and words of the one beside words of the other."""
+    both = older.words & newer.words
+    for word in both:
+        yield f"={word}"
+    fresh, gone = newer.words - both, older.words - both
+    for word in fresh:
+        yield f"+{word}"
+    for word in gone:
+        yield f"-{word}"
+    for pair in newer.pairs:
+        yield f"={pair}" if pair in older.pairs else f"+{pair}"
+    if len(fresh) <= CROSSED and len(gone) <= CROSSED:
+        for word in gone:
+            for instead in fresh:
+                yield f"{word}~{instead}" if word < instead else f"{instead}~{word}"
+
+
+def _left(terms: frozenset[str], common: frozenset[str], names: frozenset[str]) -> int:
+    """How many words are neither names nor values, and about nothing that the other one speaks of."""
+    left = (term for term in terms if term not in LIGHT and term not in names and term[0] not in "#@")
+    return min(sum(common.isdisjoint(topics_of(term)) for term in left), 3)
+
+
+def _few(some: frozenset[str], most: int = 3) -> int:
+    return min(len(some), most)
+
+
+def _parted(pair: _Pair) -> bool:
+    """Whether something that both name in part is another: Ana Berg is not Ana Holm."""
+    known = pair.shared & pair.names
+    return any(known & run and not run <= pair.shared for run in (*pair.older.runs, *pair.newer.runs))
+
+
+def _turned(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
+    """Whether somebody or something has another part: from one to another is not from another to one."""
+    theirs = dict(other)
+    return any(word in theirs and theirs[word] != after for word, after in one)
+
+
+def _swapped(one: tuple[str, ...], other: tuple[str, ...], names: frozenset[str]) -> bool:
+    """Whether what both name comes in another order."""
+    first, second = ([*dict.fromkeys(term for term in terms if term in names)] for terms in (one, other))
+    return first != second
+
+
+def _slotted(older: Gist, newer: Gist) -> Iterator[str]:
+    """Whether both are one sentence but for one value, of what kind, and the words around it."""
+    before, after = older.said.terms, newer.said.terms
+    least = min(len(before), len(after))
+    start = end = 0
+    while start < least and before[start] == after[start]:
+        start += 1
+    while end < least - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    one, other = before[start : len(before) - end], after[start : len(after) - end]
+    if not 0 < len(one) <= WIDE or not 0 < len(other) <= WIDE:
+        yield f"slot:{bool(one):d}{bool(other):d}"
+        return
+    kinds = sorted({older.kinds.get(term, "") for term in one} | {newer.kinds.get(term, "") for term in other})
+    place = "first" if not start else "last" if not end else "within"
+    yield f"slot:{'+'.join(kinds)}"
+    yield f"slot:{place}"
+    yield f"slot:{'+'.join(kinds)}:{place}:{newer.changing or newer.ending:d}{newer.event:d}"
+    if older.head and older.head >= {*one} and newer.head >= {*other}:
+        yield "slot:ahead"
+    for term in {*before[:start], *before[len(before) - end :]} - older.names:
+        yield f"in slot:{term}"
+    if start:
+        yield f"slot after:{before[start - 1] if before[start - 1] not in older.names else 'N'}"

@@ -1,0 +1,111 @@
+"""Memories of a space laid beside each other in pairs, and what is settled about them.
+
+Each memory is in one settled pair at most, the surest: what makes one statement untrue, or repeats it, seldom does so
+to another one too. Only facts and preferences in plain words are judged so; what happened has happened, and about
+constraints rules decide alone.
+"""
+
+from collections.abc import Callable, Iterable
+from heapq import nlargest
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from perdure.core.memory.comparing import later, may_meet
+from perdure.core.memory.gists import Gist, gist_of
+from perdure.core.memory.meeting import Terms
+from perdure.core.memory.pairing import NEITHER, Alike, Verdict, Weights, judged
+from perdure.core.memory.parts import Memory, MemoryType, Status
+from perdure.core.memory.statements import read
+
+Nearness: TypeAlias = Callable[[int, int], Alike]
+"""How near two memories are, by their numbers."""
+LONGEST: Final = 400
+"""Characters of a memory that is judged so: longer ones say more than one thing."""
+MOST: Final = 300_000
+"""As many pairs of a space are judged in one run, those that share most."""
+DOUBTFUL: Final = 0.3
+"""How sure one is from which a pair that is not settled is doubtful."""
+_PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
+_KNOWN: Final = 0.5
+"""Share of its words that must be known: of other languages one cannot tell."""
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What the newer of two memories is to the older one."""
+
+    older: str
+    newer: str
+    verdict: Verdict | Literal["doubtful"]
+    sure: float
+
+
+class Beside:
+    """The memories of a space that may be about the same thing, of which at least one came after `since`."""
+
+    def __init__(self, memories: Iterable[Memory], since: int = -1) -> None:
+        self._memories = [memory for memory in memories if _is_fit(memory)]
+        self.gists = [gist_of(memory.content, read(memory.content)) for memory in self._memories]
+        self._terms = Terms([gist.said.bag for gist in self.gists])
+        fresh = [memory.recorded_at > since for memory in self._memories]
+        met = (pair for pair in self._terms.meetings() if fresh[pair[1]] or fresh[pair[2]])
+        found = [pair for pair in met if self._may_meet(pair[1], pair[2])]
+        if len(found) > MOST:
+            found = nlargest(MOST, found)
+        self.pairs = [self._in_time(one, other) for _, one, other in found]
+
+    def rarity(self, term: str) -> float:
+        """How much a term tells here."""
+        return self._terms.rarity(term)
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """What each memory says, whole and bare, by its number; nothing where it is beside no other."""
+        there = {number for pair in self.pairs for number in pair}
+        return [
+            (memory.content, gist.bare) if number in there else ("", "")
+            for number, (memory, gist) in enumerate(zip(self._memories, self.gists, strict=True))
+        ]
+
+    def settled(self, weights: Weights, near: Nearness | None = None) -> tuple[Settled, ...]:
+        """What is settled, the surest first, and then what is doubtful."""
+        known = [_share_known(gist, weights) >= _KNOWN for gist in self.gists]
+        found: list[Settled] = []
+        for one, other in self.pairs:
+            if not known[one] or not known[other]:
+                continue
+            alike = NEITHER if near is None else near(one, other)
+            verdict, sure = judged(self.gists[one], self.gists[other], self.rarity, weights, alike)
+            if sure >= DOUBTFUL:
+                found.append(Settled(self._memories[one].id, self._memories[other].id, verdict, sure))
+        found.sort(key=lambda pair: (-pair.sure, pair.older, pair.newer))
+        taken: set[str] = set()
+        settled, doubtful = list[Settled](), list[Settled]()
+        for pair in found:
+            if pair.sure < weights.sure[pair.verdict == "newer"]:
+                doubtful.append(Settled(pair.older, pair.newer, "doubtful", pair.sure))
+            elif taken.isdisjoint((pair.older, pair.newer)):
+                taken |= {pair.older, pair.newer}
+                settled.append(pair)
+        return *settled, *doubtful
+
+    def _may_meet(self, one: int, other: int) -> bool:
+        first, second = self._memories[one], self._memories[other]
+        if self.gists[one].said.bag == self.gists[other].said.bag or not may_meet(first, second):
+            return False  # of the very same words the order tells, which rules know
+        mine = self.gists[one].said.personal or self.gists[other].said.personal
+        return not mine or (first.agent, first.writer) == (second.agent, second.writer)
+
+    def _in_time(self, one: int, other: int) -> tuple[int, int]:
+        first, second = self._memories[one], self._memories[other]
+        return (one, other) if later(first) <= later(second) else (other, one)
+
+
+def _is_fit(memory: Memory) -> bool:
+    plain = memory.type in _PLAIN and memory.status is Status.LIVE and not memory.flags
+    return plain and len(memory.content) <= LONGEST
+
+
+def _share_known(gist: Gist, weights: Weights) -> float:
+    words = [word for word in gist.words if word.isalpha() and word != "N"]
+    return sum(word in weights.words for word in words) / len(words) if words else 0.0
