@@ -342,8 +342,8 @@ stale when it is no longer live. Touched is every other memory that is not exact
 its undo restored every memory exactly.
 
 `drawn` comes from a generator that has stood beside the rules since they were first written. `general` and `mixed` were
-worded freely, by writers who knew nothing of rules or weights; nothing was learnt from either, and what is missed in
-them was never looked at. The other sets of evals/wordings are what the weights were learnt from (`make learn-pairs`).
+worded freely, by writers who knew nothing of rules or weights; nothing was learnt from either, nor mended after what is
+missed in them. The other sets of evals/wordings are what the weights were learnt from (`make learn-pairs`).
 
 | memories | embedder | handled | others touched | seconds |
 |---|---|---|---|---|

@@ -59,14 +59,24 @@ def test_other_people_are_left_alone() -> None:
     assert settled(memory("a", OLD, 20), memory("b", NEW.replace("Sato", "Holm"))) == []
 
 
-def test_each_memory_is_in_one_pair_at_most() -> None:
-    again = [
-        memory(f"a{n}", f"Mira Sato {verb} in Oslo.", 20 - n) for n, verb in enumerate(("lives", "resides", "dwells"))
-    ]
-    found = settled(*again, memory("b", "Mira Sato has moved from Oslo to Rome."))
-    named = [id for older, newer, _ in found for id in (older, newer)]
-    assert found
-    assert len(named) == len({*named})
+def test_each_memory_is_in_one_pair_at_most_the_surest() -> None:
+    eager = msgspec.structs.replace(weights(), signs={"=#": (3.0, 0.0)}, bias=(12.0, -12.0))
+    said = [f"Mira Sato {verb} in Oslo" for verb in ("lives", "stays alone", "rents", "has a flat with 2 rooms")]
+    said.append(f"{said[3]} and 2 cats")
+    found = Beside([*others(), *(memory(f"a{n}", text, 20 - n) for n, text in enumerate(said))]).settled(eager)
+    pairs = [(pair.older, pair.newer) for pair in found if pair.verdict == "same" and pair.older.startswith("a")]
+    assert pairs[0] == ("a3", "a4")
+    named = [id for pair in pairs for id in pair]
+    assert len(named) == len({*named}) == 4
+
+
+def test_where_another_comes_into_question_one_must_be_surer() -> None:
+    told = msgspec.structs.replace(weights(), signs={}, bias=(2.0, -12.0))
+    one, other = memory("a", "Mira Sato rents a flat in Oslo", 9), memory("b", "Mira Sato stays in a flat in Oslo", 8)
+    third = memory("c", "Mira Sato found a flat in Oslo", 7)
+    alone, rivals = (Beside([*others(), *some]).settled(told) for some in ([one, other], [one, other, third]))
+    assert [pair.verdict for pair in alone if pair.older == "a"] == ["same"]
+    assert {pair.verdict for pair in rivals if pair.older == "a"} == {"doubtful"}
 
 
 def test_only_pairs_with_something_new_are_looked_at() -> None:

@@ -33,7 +33,7 @@ class Weights(msgspec.Struct, frozen=True):
     signs: dict[str, tuple[float, float]]
     bias: tuple[float, float]
     sure: tuple[float, float]
-    """How sure one must be to act, for each of both."""
+    """How sure one must be to act, for each of both, where nothing else comes into question."""
     words: frozenset[str]
     """Words that are known."""
 

@@ -1,12 +1,13 @@
 """Memories of a space laid beside each other in pairs, and what is settled about them.
 
 Each memory is in one settled pair at most, the surest: what makes one statement untrue, or repeats it, seldom does so
-to another one too. Only facts and preferences in plain words are judged so; what happened has happened, and about
-constraints rules decide alone.
+to another one too. Where a memory may as well belong to another, one must be surer to act. Only facts and preferences
+in plain words are judged so; what happened has happened, and about constraints rules decide alone.
 """
 
 from collections.abc import Callable, Iterable
 from heapq import nlargest
+from math import log
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +27,10 @@ MOST: Final = 300_000
 """As many pairs of a space are judged in one run, those that share most."""
 DOUBTFUL: Final = 0.3
 """How sure one is from which a pair that is not settled is doubtful."""
+RIVALRY: Final = 0.5
+"""How much surer one must be where a memory may also belong to another, in logarithms of odds."""
+NO_RIVAL: Final = -5.0
+"""From which odds, as their logarithm, another pair counts."""
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
 _KNOWN: Final = 0.5
 """Share of its words that must be known: of other languages one cannot tell."""
@@ -70,23 +75,28 @@ class Beside:
     def settled(self, weights: Weights, near: Nearness | None = None) -> tuple[Settled, ...]:
         """What is settled, the surest first, and then what is doubtful."""
         known = [_share_known(gist, weights) >= _KNOWN for gist in self.gists]
-        found: list[Settled] = []
+        found: list[tuple[float, int, int, Verdict]] = []
+        best = [[0.0, 0.0] for _ in self.gists]
         for one, other in self.pairs:
-            if not known[one] or not known[other]:
-                continue
-            alike = NEITHER if near is None else near(one, other)
-            verdict, sure = judged(self.gists[one], self.gists[other], self.rarity, weights, alike)
-            if sure >= DOUBTFUL:
-                found.append(Settled(self._memories[one].id, self._memories[other].id, verdict, sure))
-        found.sort(key=lambda pair: (-pair.sure, pair.older, pair.newer))
-        taken: set[str] = set()
+            if known[one] and known[other]:
+                alike = NEITHER if near is None else near(one, other)
+                verdict, sure = judged(self.gists[one], self.gists[other], self.rarity, weights, alike)
+                found.append((sure, one, other, verdict))
+                for each in (best[one], best[other]):
+                    each[:] = sorted((*each, sure))[1:]
+        found.sort(key=lambda pair: (-pair[0], self._memories[pair[1]].id, self._memories[pair[2]].id))
+        taken: set[int] = set()
         settled, doubtful = list[Settled](), list[Settled]()
-        for pair in found:
-            if pair.sure < weights.sure[pair.verdict == "newer"]:
-                doubtful.append(Settled(pair.older, pair.newer, "doubtful", pair.sure))
-            elif taken.isdisjoint((pair.older, pair.newer)):
-                taken |= {pair.older, pair.newer}
-                settled.append(pair)
+        for sure, one, other, verdict in found:
+            if sure < DOUBTFUL:
+                break
+            rival = max(_rival(best[each], sure) for each in (one, other))
+            ids = self._memories[one].id, self._memories[other].id
+            if not _is_enough(sure, rival, weights.sure[verdict == "newer"]):
+                doubtful.append(Settled(*ids, "doubtful", sure))
+            elif taken.isdisjoint((one, other)):
+                taken |= {one, other}
+                settled.append(Settled(*ids, verdict, sure))
         return *settled, *doubtful
 
     def _may_meet(self, one: int, other: int) -> bool:
@@ -99,6 +109,21 @@ class Beside:
     def _in_time(self, one: int, other: int) -> tuple[int, int]:
         first, second = self._memories[one], self._memories[other]
         return (one, other) if later(first) <= later(second) else (other, one)
+
+
+def _rival(best: list[float], sure: float) -> float:
+    """How sure the best of the other pairs of a memory is, of which the best two are known."""
+    return best[0] if best[1] == sure else best[1]
+
+
+def _is_enough(sure: float, rival: float, needed: float) -> bool:
+    """Whether one is sure enough to act: the more, the likelier it is that another one was meant."""
+    return _odds(sure) >= _odds(needed) + RIVALRY * max(0.0, min(_odds(rival), _odds(sure)) - NO_RIVAL)
+
+
+def _odds(sure: float) -> float:
+    bound = min(max(sure, 1e-6), 1 - 1e-6)
+    return log(bound / (1 - bound))
 
 
 def _is_fit(memory: Memory) -> bool:
