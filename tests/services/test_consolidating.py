@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from perdure.compose.weights import weights
 from perdure.core.errors import NotFound, ProviderDown, QuotaReached, Refused
 from perdure.core.memory.parts import Memory, Source, Space, Status, vault
 from perdure.core.memory.requests import Changing, Keeping
@@ -16,7 +17,7 @@ from perdure.services.consolidating import Consolidating, Progress
 from perdure.services.judging import Judging
 from perdure.services.memories import Memories
 from perdure.waiting import drive
-from tests.services.shelved import remembering
+from tests.services.shelved import Hashing, remembering
 from tests.services.talkers import PRICES, Scripted, says
 from tests.services.world import World
 
@@ -107,6 +108,54 @@ async def test_a_run_that_stopped_is_gone_on_with_by_whoever_comes(world: World,
     runs = await Consolidating(elsewhere).runs(ANA)
     assert (len(runs), ended.phase, ended.found) == (1, "ended", {"newer": 2, "same": 1})
     assert await live(elsewhere) == [TOLD[3], TOLD[4], TOLD[5], TOLD[6]]
+
+
+LEARNT = (
+    "Mira Sato drinks sparkling water every day.",
+    "Mira Sato gave up sparkling water.",
+    "The customer behind Project Velvet Harbor is Oakmont Bank.",
+    "Project Velvet Harbor is being done for Oakmont Bank.",
+    "Ida Holm is employed as a lawyer.",
+    "Ida Holm moved to Lima.",
+    "Ida Holm lives in Rome.",
+    "Ida Holm has quit her job as a lawyer.",
+    "Ida Holm resides in Lima now.",
+    "Omar Diaz plays chess on Mondays.",
+    "Omar Diaz has visited Lisbon.",
+)
+
+
+@pytest.mark.parametrize("after", range(4))
+async def test_a_run_that_was_killed_comes_to_the_same_as_one_that_was_not(world: World, after: int) -> None:
+    memories = memories_of(world)
+    await told(world, memories, *LEARNT)
+    wanted = {step.id: step.by for step in await Consolidating(memories, weights=weights).preview(ANA)}
+    assert len(wanted) > 3
+    calls = 0
+
+    def crash(_: Progress) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > after:
+            raise Stop
+
+    with pytest.raises(Stop):
+        await Consolidating(memories, weights=weights, batch=1).run(ANA, told=crash)
+    elsewhere = memories_of(world)
+    await Consolidating(elsewhere, weights=weights, batch=1).run(ANA)
+    found = {memory.id: memory.superseded_by for memory in (await shelf(elsewhere)).values() if memory.superseded_by}
+    assert found == wanted
+
+
+async def test_an_embedder_that_fails_is_as_if_there_were_none(world: World) -> None:
+    def broken(embedder: Any, texts: Any) -> Any:
+        raise RuntimeError("no")
+
+    memories = remembering(world.sessions, world.erasure, embedder=Hashing())
+    await told(world, memories, *LEARNT)
+    consolidating = Consolidating(memories, weights=weights, nearness=broken)
+    alone = Consolidating(memories, weights=weights)
+    assert await consolidating.preview(ANA) == await alone.preview(ANA) != ()
 
 
 async def test_a_dry_run_writes_nothing_and_tells_what_a_run_would_find(world: World) -> None:

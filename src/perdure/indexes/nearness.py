@@ -1,8 +1,9 @@
 """How near texts are to each other, compared with how near any two of them are."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+from perdure.core.errors import Invalid
 from perdure.core.memory.pairing import Alike
 from perdure.ports.memory import Embedder
 
@@ -32,7 +33,7 @@ class _Side:
         at = {text: row for row, text in enumerate(distinct)}
         self._rows = [at.get(text, -1) for text in texts]
         batches = (distinct[first : first + _BATCH] for first in range(0, len(distinct), _BATCH))
-        made = [np.asarray(embedder.embed(batch), dtype=np.float32) for batch in batches]
+        made = [_made(embedder, batch) for batch in batches]
         self._vectors = np.concatenate(made) if made else np.zeros((0, embedder.dimensions), dtype=np.float32)
         there = np.array([row for row in self._rows if row >= 0], dtype=np.int64)
         self._mean, self._deviation = 0.0, 1.0
@@ -48,3 +49,12 @@ class _Side:
         if first < 0 or second < 0:
             return None
         return (float(self._vectors[first] @ self._vectors[second]) - self._mean) / self._deviation
+
+
+def _made(embedder: Embedder, batch: list[str]) -> Any:
+    import numpy as np
+
+    rows = np.asarray(embedder.embed(batch), dtype=np.float32)
+    if rows.shape != (len(batch), embedder.dimensions):
+        raise Invalid(f"{embedder.name} made vectors of shape {rows.shape} of {len(batch)} texts; look at the embedder")
+    return np.nan_to_num(rows, posinf=0.0, neginf=0.0)

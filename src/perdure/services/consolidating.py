@@ -5,8 +5,8 @@ run that is killed anywhere has done each of its steps wholly or not at all, who
 and two that run at once do no harm.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 import msgspec
@@ -125,7 +125,7 @@ class Consolidating:
         known, now = await self._shelves.look(space), self._sessions.ambient.now()
         bench, apart = Bench(dict(known.shelf.memories)), await self._apart(known)
         taken: list[Step] = []
-        settled = await self._settled(known)
+        settled = await self._settled(known, {})
         for phase in PHASES:
             steps = (await self._planned(phase, [*bench], settled, apart)).steps
             taken += [step for step in steps if bench.take(step, "", now)]
@@ -154,7 +154,8 @@ class Consolidating:
         known = await self._shelves.look(space)
         apart = await self._apart(known)
         begin = run.place.partition(":")[0]
-        settled = await self._settled(known)
+        before = (await self._traced(space, run.id)).before if run.place else {}
+        settled = await self._settled(known, before)
         for phase in PHASES[PHASES.index(begin) if begin in PHASES else 0 :]:
             known = await self._shelves.look(space)
             plan = await self._planned(phase, [*known.shelf], settled, apart)
@@ -179,20 +180,23 @@ class Consolidating:
         now = self._sessions.ambient.now()
         return await aside(lambda: planned(phase, memories, now, settled=settled, apart=apart))
 
-    async def _settled(self, known: Known) -> tuple[Settled, ...]:
-        """What is settled about pairs of which at least one came since the last run; by words alone where there are no
-        vectors.
+    async def _settled(self, known: Known, before: Mapping[str, Memory]) -> tuple[Settled, ...]:
+        """What is settled about pairs of which at least one came since the last run, as memories were before this one;
+        by words alone where there are no vectors.
         """
         if self._weights is None:
             return ()
         weights, embedder, nearness = self._weights, self._shelves.embedder(), self._nearness
-        memories, since = [*known.shelf], _last(known.shelf)
+        memories, since = [before.get(memory.id, memory) for memory in known.shelf], _last(known.shelf)
 
         def settle() -> tuple[Settled, ...]:
             beside = Beside(memories, since)
             if not beside.pairs:
                 return ()
-            near = None if embedder is None or nearness is None else nearness(embedder, beside.texts)
+            near = None
+            if embedder is not None and nearness is not None:
+                with suppress(Exception):  # whatever an embedder raises: one that fails is one that is not there
+                    near = nearness(embedder, beside.texts)
             return beside.settled(weights(), near)
 
         return await aside(settle)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,42 @@ def test_what_is_not_live_is_left_alone_in_every_phase() -> None:
             one = memory("a", "Vault APY: 2.3%", 400, status=status, importance=0.0, valid_to=1, cited=9)
             for phase in PHASES:
                 assert steps(phase, one, memory("b", "Vault APY: 2.3%"), memory("c", "Cats purr softly")) == []
+
+
+UNLIKE = [
+    ("Ana's blood type is O+", "Ana's blood type is O-"),
+    ("The clock offset is 5 hours", "The clock offset is -5 hours"),
+    ("Never trade when the load is > 5", "Never trade when the load is < 5"),
+    ("Ana writes C++ at work", "Ana writes C# at work"),
+    ("Ana likes \U0001f355 a lot", "Ana likes \U0001f363 a lot"),
+    ("The dose of it is 5 mg", "The dose of it is .5 mg"),
+    ("The service needs Python 3.10", "The service needs Python 3.1"),
+    ("The postcode of Ana is 02134", "The postcode of Ana is 2134"),
+    (f"The serial number is {'7' * 33}1", f"The serial number is {'7' * 33}2"),
+    ("Use tabs, not spaces", "Use spaces, not tabs"),
+    ("Ana likes dogs, not cats", "Ana likes cats, not dogs"),
+    ("Ana has 2 sons and 3 daughters", "Ana has 3 sons and 2 daughters"),
+    ("Only Ana can deploy", "Ana can only deploy"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), UNLIKE)
+def test_what_one_sign_makes_another_thing_is_not_merged(one: str, other: str) -> None:
+    assert steps("same", memory("a", one, 2), memory("b", other, 1)) == []
+
+
+def test_point_five_is_a_half() -> None:
+    assert steps("same", memory("a", "The dose is 0.5 mg", 2), memory("b", "The dose is .5 mg", 1)) == [("a", "b")]
+
+
+def test_what_one_has_quit_others_have_not() -> None:
+    assert steps("newer", memory("a", "Ben's father loves smoking", 2), memory("b", "I quit smoking", 1)) == []
+    known = memory("a", "Ben is vegetarian", 3), memory("b", "The user is vegetarian", 2)
+    assert steps("newer", *known, memory("c", "Stopped being vegetarian", 1)) == [("b", "c")]
+
+
+def test_what_has_no_words_is_denied_by_nothing() -> None:
+    assert steps("newer", memory("a", "\U0001f44d", 2), memory("b", "No.", 1)) == []
 
 
 def test_doubtful_pairs_are_told() -> None:

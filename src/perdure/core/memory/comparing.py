@@ -20,6 +20,8 @@ MORE: Final = 6
 """Terms by which a fuller statement may be longer."""
 BEYOND: Final = 3
 """Terms that a statement may have beside those that are said to be over."""
+ANYBODY: Final = frozenset({"user", "us"})
+"""Who is meant when nobody is named."""
 _ONCE: Final = (MemoryType.EPISODE, MemoryType.STRATEGY_OUTCOME)
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
 
@@ -62,7 +64,7 @@ def may_change(memory: Memory) -> bool:
 
 def likeness(one: Statement, other: Statement) -> Likeness:
     """What one is to the other."""
-    if one.denied != other.denied or len(one.bag) < 2 or len(other.bag) < 2:
+    if one.denied != other.denied or len(one.bag) < 2 or len(other.bag) < 2 or one.symbols != other.symbols:
         return "apart"
     if one.bag == other.bag:
         return "same" if _in_order(one, other) else "doubtful"
@@ -85,12 +87,15 @@ def likeness(one: Statement, other: Statement) -> Likeness:
 
 def opposed(one: Statement, other: Statement) -> bool:
     """Whether one denies what the other says."""
-    return one.denied != other.denied and one.bag == other.bag and _in_order(one, other)
+    return one.denied != other.denied and bool(one.bag) and one.bag == other.bag and _in_order(one, other)
 
 
 def ended(older: Statement, newer: Statement) -> bool:
     """Whether the newer one says that what the older one states, perhaps more fully, is over."""
-    return not older.denied and bool(newer.over) and newer.over <= older.bag and len(older.bag - newer.over) <= BEYOND
+    if older.denied or not newer.over or not newer.over <= older.bag or len(older.bag - newer.over) > BEYOND:
+        return False
+    first = older.terms[0]  # of whom or what it is said: what one has quit, others have not
+    return first in newer.over or first in ANYBODY
 
 
 def turned(older: Statement, newer: Statement) -> bool:
@@ -121,7 +126,8 @@ def _in_order(one: Statement, other: Statement) -> bool:
     theirs = dict(other.parts)
     if any(word in theirs and theirs[word] != after for word, after in one.parts):
         return False
-    framed = one.frame is not None and one.frame == other.frame
+    amounts = [[term for term in each.terms if term[0] == "#"] for each in (one, other)]
+    framed = one.frame is not None and one.frame == other.frame and amounts[0] == amounts[1]
     return framed or _ordered(one.terms, other.terms, _marks(one, other))
 
 

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from math import log
+from math import fsum, log
 from typing import Final
 
 RARE: Final = 40
@@ -34,8 +34,8 @@ class Terms:
     def share(self, one: int, other: int) -> float:
         """How much of what both say they share."""
         rarity, both = self._rarity, self._bags[one] & self._bags[other]
-        common = sum(rarity[term] for term in both)
-        whole = sum(rarity[term] for term in self._bags[one] | self._bags[other])
+        common = fsum(rarity[term] for term in both)
+        whole = fsum(rarity[term] for term in self._bags[one] | self._bags[other])
         return common / whole if whole else 0.0
 
     def meetings(self) -> Iterator[tuple[float, int, int]]:

@@ -6,13 +6,13 @@ against; how much was learnt from pairs that people would judge (`python -m eval
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from math import exp
+from math import exp, fsum, isfinite
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from perdure.core.memory.gists import Gist
-from perdure.core.memory.topics import LIGHT, SINGLE, topics_of
+from perdure.core.memory.topics import LIGHT, SINGLE, term_of, topics_of
 
 Verdict: TypeAlias = Literal["same", "newer"]
 Rarity: TypeAlias = Callable[[str], float]
@@ -24,6 +24,14 @@ WIDE: Final = 4
 """Terms that the one value may have, in which two sentences differ."""
 CROSSED: Final = 4
 """Words of each side that are paired with those of the other."""
+CONTRASTS: Final = frozenset(
+    term_of(word)
+    for word in """
+    left right minus only except son daughter mother father sister brother north south east west upper lower second
+    minute hour celsius fahrenheit before after
+    """.split()
+)
+"""Words that one of two may not have alone if they are to say the same."""
 _NEVER: Final = -1_000.0
 
 
@@ -61,13 +69,17 @@ def judged(older: Gist, newer: Gist, rarity: Rarity, weights: Weights, alike: Al
         same = _NEVER
     high = max(same, newest, 0.0)
     parts = exp(-high), exp(same - high), exp(newest - high)
-    return ("same" if parts[1] > parts[2] else "newer"), (parts[1] + parts[2]) / sum(parts)
+    return ("same" if parts[1] > parts[2] else "newer"), round((parts[1] + parts[2]) / sum(parts), 9)
 
 
 def _differ(older: Gist, newer: Gist) -> bool:
-    """Whether each has a number that the other has not: whatever else is alike, they do not say the same."""
-    one, other = older.said.numbers, newer.said.numbers
-    return bool(one - other) and bool(other - one)
+    """Whether each has a number that the other has not, or one a sign or a word that makes it something else: whatever
+    else is alike, they do not say the same.
+    """
+    one, other = older.said, newer.said
+    if one.symbols != other.symbols or not (one.bag ^ other.bag).isdisjoint(CONTRASTS):
+        return True
+    return bool(one.numbers - other.numbers) and bool(other.numbers - one.numbers)
 
 
 def signs(older: Gist, newer: Gist, rarity: Rarity, alike: Alike = NEITHER) -> Iterator[str]:
@@ -120,7 +132,7 @@ def _laid(older: Gist, newer: Gist, rarity: Rarity) -> _Pair:
     mine, theirs = one.bag - shared, other.bag - shared
     names, numbers = older.names | newer.names, one.numbers | other.numbers
     common = older.topics & newer.topics
-    weight = sum(map(rarity, shared))
+    weight = fsum(map(rarity, shared))
     about = older.subject | newer.subject | (older.head & newer.head)
     return _Pair(
         older=older,
@@ -132,7 +144,7 @@ def _laid(older: Gist, newer: Gist, rarity: Rarity) -> _Pair:
         common=common,
         left=(_left(mine, common, names), _left(theirs, common, names)),
         weight=weight,
-        share=weight / (weight + sum(map(rarity, mine)) + sum(map(rarity, theirs)) or 1.0),
+        share=weight / (weight + fsum(map(rarity, mine)) + fsum(map(rarity, theirs)) or 1.0),
         told=shared - about - LIGHT,
         alone=f"{_few(mine & names, 2)}/{_few(theirs & names, 2)}",
         counts=f"{_few(mine & numbers, 2)}/{_few(theirs & numbers, 2)}",
@@ -206,7 +218,7 @@ def _near(pair: _Pair, alike: Alike) -> Iterator[str]:
 
 def binned(alike: float | None) -> str:
     """How near, in steps of half a deviation."""
-    return "?" if alike is None else f"{max(-1, min(14, int(alike * 2)))}"
+    return "?" if alike is None or not isfinite(alike) else f"{max(-1, min(14, int(alike * 2)))}"
 
 
 def _worded(older: Gist, newer: Gist) -> Iterator[str]:

@@ -11,6 +11,11 @@ from perdure.core.memory.tokens import Token, tokens_of
 
 LONGEST: Final = 2_000
 """Characters of a memory that are read as one statement; longer ones are compared as they are written."""
+_SCOPES: Final = frozenset({"not", "never", "without", "only", "except"})
+"""Words that count for the one after them."""
+_SYMBOL: Final = re.compile(
+    r"(?<=[A-Za-z])[+#-](?![\w-])|(?<![\w.)-])[-\u2212](?=[\d.])|[<>|*^~\\°¥₹]|[\u2190-\u2bff\U0001f000-\U0001faff]|\+\+"
+)
 _ENDED: Final = re.compile(r"\b(?:no longer|any ?more|stopped|quit|ceased)\b", re.IGNORECASE)
 
 
@@ -25,6 +30,8 @@ class Statement(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     parts: frozenset[tuple[str, str]]
     """Words that give the next one its part, with that."""
+    symbols: tuple[str, ...]
+    """Signs that are neither letters nor digits, and yet tell things apart: O+ is not O-, nor is 5 -5."""
     personal: bool
     changed: bool
     """Whether it says that something is another way than before."""
@@ -48,6 +55,7 @@ def read(text: str) -> Statement:
         numbers=frozenset(term for term in terms if term[0] in "#@"),
         names=tuple(token.term for token in said if token.name),
         parts=frozenset(_parts(tokens)),
+        symbols=tuple(sorted(_SYMBOL.findall(text))),
         personal=any(token.raw in PRONOUNS for token in tokens),
         changed=any(token.raw in NOW for token in tokens),
         over=_over(text, tokens, denied=denied),
@@ -65,7 +73,7 @@ def _listed(tokens: tuple[Token, ...]) -> list[Token]:
             while end + 1 < len(tokens) and tokens[end].raw in (",", "and", "or") and tokens[end + 1].term:
                 end += 2
         some = tokens[index:end]
-        listed = any(token.raw in ("and", "or") for token in some)
+        listed = any(token.raw in ("and", "or") for token in some) and not any(token.term[:1] == "#" for token in some)
         found += sorted(some, key=lambda token: token.term) if listed else some
         index = end
     return found
@@ -86,7 +94,7 @@ def _over(text: str, tokens: tuple[Token, ...], *, denied: bool) -> frozenset[st
 def _parts(tokens: tuple[Token, ...]) -> list[tuple[str, str]]:
     found = []
     for index, token in enumerate(tokens):
-        if token.raw in DIRECTIONS:
+        if token.raw in DIRECTIONS or token.raw in _SCOPES:
             after = next((other.term for other in tokens[index + 1 : index + 4] if other.term), "")
             found.append((token.raw, after))
     return found

@@ -14,7 +14,8 @@ _TOKEN: Final = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?)"
     r"|(?P<time>\d{1,2}(?::\d{2})?\s?(?P<half>[ap])\.?m\b\.?|\d{1,2}:\d{2}(?![:\d]))"
     r"|(?P<code>\d+(?:(?:-\d+)+|(?:\.\d+){2,})(?!\w))"
-    r"|(?P<sign>[$€£])?(?P<number>\d[\d,]*(?:\.\d+)?)(?:\s*(?P<percent>%|percent\b|per cent\b|pct\b|bps\b)"
+    r"|(?P<sign>[$€£])?(?P<number>(?<![\w.])\.\d+|\d[\d,]*(?:\.\d+)?)"
+    r"(?:\s*(?P<percent>%|percent\b|per cent\b|pct\b|bps\b)"
     r"|\s?(?P<scale>(?:k|m|mn|b|bn)\b|thousand\b|million\b|billion\b|hundred\b))?(?:(?!\w)|(?=[a-z]{1,4}\b))"
     r"|(?P<word>[^\W_]+(?:['’.\-/_][^\W_]+)*)"
     r"|(?P<mark>[:=,.;()#–-])",
@@ -54,6 +55,8 @@ _ASIDE: Final = re.compile(
     re.IGNORECASE,
 )
 """What is said about a note and not by it, before and after it."""
+_LONGEST: Final = 20
+"""Digits of a number; what has more is a name."""
 _SIGNS: Final = {"$": "usd", "€": "eur", "£": "gbp"}
 
 
@@ -88,7 +91,7 @@ def tokens_of(text: str) -> list[Token]:
         elif match["code"]:
             found.append(Token(written, written, True))
         elif match["number"]:
-            found += _number(match)
+            found += [Token(written, written, True)] if _is_code(match, found) else _number(match)
         elif kind == "mark":
             found.append(Token(written))
         elif written == "asof":
@@ -110,6 +113,17 @@ def _time(written: str, half: str | None) -> Token:
     if half:
         hours = hours % 12 + (12 if half in "pP" else 0)
     return Token(written, f"@{hours}:{minutes}", True)
+
+
+def _is_code(match: re.Match[str], before: list[Token]) -> bool:
+    """Whether a number is a name, of which every digit counts: a version, a postcode, a serial number."""
+    digits = match["number"]
+    if match["sign"] or match["percent"] or match["scale"]:
+        return False
+    if len(digits) > _LONGEST or (digits[0] == "0" and digits[1:].isdecimal()):
+        return True
+    named = bool(before) and (before[-1].name or before[-1].large or before[-1].raw in ("version", "v", "release"))
+    return named and digits.endswith("0") and "." in digits
 
 
 def _number(match: re.Match[str]) -> list[Token]:
