@@ -1,6 +1,6 @@
 """Whether two memories say the same, or one what is no longer true because of the other.
 
-Rules decide what words can decide. What they cannot is doubtful: it is left alone unless a model is asked.
+Rules decide what words can decide. What they cannot is doubtful: it is weighed (`settling`), or a model is asked.
 """
 
 from typing import Any, Final, Literal, TypeAlias

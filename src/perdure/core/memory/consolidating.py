@@ -70,7 +70,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """Two memories that may say the same, or one what is no longer true; rules cannot tell."""
+    """Two memories that may say the same, or one what is no longer true; neither rules nor weights can tell."""
 
     older: str
     newer: str
