@@ -122,13 +122,14 @@ class Consolidating:
 
     async def preview(self, space: Space) -> tuple[Step, ...]:
         """The steps that a run would take now, as far as rules and vectors decide."""
-        known, now = await self._shelves.look(space), self._sessions.ambient.now()
-        bench, apart = Bench(dict(known.shelf.memories)), await self._apart(known)
+        known = await self._shelves.look(space)
+        bench = Bench(dict(known.shelf.memories), "", self._sessions.ambient.now())
+        apart = await self._apart(known)
         taken: list[Step] = []
         settled = await self._settled(known, {})
         for phase in PHASES:
             steps = (await self._planned(phase, [*bench], settled, apart)).steps
-            taken += [step for step in steps if bench.take(step, "", now)]
+            taken += [step for step in steps if bench.take(step)]
         return tuple(taken)
 
     async def _begun(self, space: Space, trigger: str) -> tuple[Run, bool]:
@@ -211,12 +212,11 @@ class Consolidating:
             run = shelf.runs[id]
             if run.phase not in OPEN:
                 return []
-            bench, payloads, found = Bench(shelf.memories), list[Payload](), dict(run.found)
+            bench, found = Bench(shelf.memories, id, now), dict(run.found)
             for step in steps:
-                taken = bench.take(step, id, now)
-                if taken:
+                if bench.take(step):
                     found[step.phase] = found.get(step.phase, 0) + 1
-                    payloads += taken
+            payloads = bench.events()
             if not payloads and not cost:
                 return []
             place = f"{phase}:{sum(found.values())}"

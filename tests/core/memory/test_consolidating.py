@@ -216,8 +216,9 @@ def test_what_is_over_or_old_and_useless_is_archived_and_nothing_else() -> None:
 def test_a_merge_carries_what_is_known_of_the_one_that_goes() -> None:
     goes = memory("a", "x", accesses=3, cited=2, unused=1, importance=0.8, subjects=("ana", "bo"))
     stays = memory("b", "x", accesses=1, importance=0.5, subjects=("bo",), trust="high")
-    bench = Bench({"a": goes, "b": stays})
-    changed, moved = bench.take(Step(phase="same", id="a", by="b"), "run", NOW)
+    bench = Bench({"a": goes, "b": stays}, "run", NOW)
+    assert bench.take(Step(phase="same", id="a", by="b"))
+    changed, moved = bench.events()
     assert isinstance(changed, MemoryChanged)
     assert isinstance(moved, MemoryMoved)
     assert changed.after == {
@@ -225,25 +226,50 @@ def test_a_merge_carries_what_is_known_of_the_one_that_goes() -> None:
     }  # fmt: skip
     assert changed.before.keys() == changed.after.keys()
     assert (moved.id, moved.status, moved.by, moved.run) == ("a", "superseded", "b", "run")
-    assert bench.take(Step(phase="same", id="a", by="b"), "run", NOW) == []
+    assert not bench.take(Step(phase="same", id="a", by="b"))
+
+
+def test_of_many_that_say_the_same_the_one_that_stays_is_written_once() -> None:
+    known = {str(number): memory(str(number), "x", cited=1) for number in range(9)}
+    bench = Bench(known, "run", NOW)
+    assert all(bench.take(Step(phase="same", id=str(number), by="8")) for number in range(8))
+    changed, *moved = bench.events()
+    assert isinstance(changed, MemoryChanged)
+    assert (changed.before, changed.after) == (
+        {"supersedes": (), "cited": 1},
+        {"supersedes": tuple("01234567"), "cited": 9},
+    )
+    assert [(one.id, one.by) for one in moved if isinstance(one, MemoryMoved)] == [(id, "8") for id in "01234567"]
+
+
+def test_one_that_stays_and_then_gives_way_itself_is_told_whole() -> None:
+    known = {"a": memory("a", "x", 9), "b": memory("b", "x", 5), "c": memory("c", "y", 1)}
+    bench = Bench(known, "run", NOW)
+    assert bench.take(Step(phase="same", id="a", by="b"))
+    assert bench.take(Step(phase="newer", id="b", by="c"))
+    changes = {one.id: one.after for one in bench.events() if isinstance(one, MemoryChanged)}
+    assert changes == {"b": {"supersedes": ("a",), "valid_to": NOW - DAY}, "c": {"supersedes": ("b",)}}
+    assert [one.id for one in bench.events() if isinstance(one, MemoryMoved)] == ["a", "b"]
 
 
 def test_an_update_ends_the_older_one_when_the_newer_began() -> None:
-    bench = Bench({"a": memory("a", "x", 9), "b": memory("b", "y", 1, valid_from=NOW - 5 * DAY)})
-    ended, _, _ = bench.take(Step(phase="newer", id="a", by="b"), "run", NOW)
+    bench = Bench({"a": memory("a", "x", 9), "b": memory("b", "y", 1, valid_from=NOW - 5 * DAY)}, "run", NOW)
+    assert bench.take(Step(phase="newer", id="a", by="b"))
+    ended, _, _ = bench.events()
     assert isinstance(ended, MemoryChanged)
     assert ended.after == {"valid_to": NOW - 5 * DAY}
 
 
 def test_a_step_that_does_not_fit_any_more_is_not_taken() -> None:
     known = {"a": memory("a", "x"), "b": memory("b", "x", status=Status.ARCHIVED), "c": memory("c", "x", trust="low")}
-    bench = Bench(known)
-    assert bench.take(Step(phase="same", id="a", by="b"), "run", NOW) == []
-    assert bench.take(Step(phase="same", id="a", by="c"), "run", NOW) == []
-    assert bench.take(Step(phase="same", id="a", by="gone"), "run", NOW) == []
-    assert bench.take(Step(phase="prune", id="gone"), "run", NOW) == []
+    bench = Bench(known, "run", NOW)
+    assert not bench.take(Step(phase="same", id="a", by="b"))
+    assert not bench.take(Step(phase="same", id="a", by="c"))
+    assert not bench.take(Step(phase="same", id="a", by="gone"))
+    assert not bench.take(Step(phase="prune", id="gone"))
+    assert bench.events() == []
     known["d"] = memory("d", "x", type=MemoryType.CONSTRAINT)
-    assert Bench(known).take(Step(phase="prune", id="d"), "run", NOW) == []
+    assert not Bench(known, "run", NOW).take(Step(phase="prune", id="d"))
 
 
 WORDS = st.sampled_from("Ana Bruno lives in Berlin Lisbon APY of is 5% 6% not likes tea moved to from".split())
@@ -259,11 +285,11 @@ def test_planning_again_after_all_steps_plans_nothing_and_trust_is_never_lost(to
         str(number): memory(str(number), " ".join(words), days, trust=trust, importance=0.1)
         for number, (words, days, trust) in enumerate(told)
     }
-    bench = Bench(known)
+    bench = Bench(known, "run", NOW)
     for _ in range(len(known) + 1):
         for phase in PHASES:
             for step in planned(phase, [*bench], NOW).steps:
-                bench.take(step, "run", NOW)
+                bench.take(step)
     for phase in PHASES:
         assert planned(phase, [*bench], NOW).steps == ()
     levels = ["low", "medium", "high"]

@@ -19,11 +19,20 @@ _ALWAYS: Final = ("status", "superseded_by")
 
 
 class Bench:
-    """Memories as they are after the steps that were taken so far, of which nothing is written yet."""
+    """Memories as they are after the steps that were taken so far, of which nothing is written yet.
 
-    def __init__(self, memories: Mapping[str, Memory]) -> None:
+    What changes in one memory by all these steps is one event: of many that say the same, the one that stays is not
+    written anew for each.
+    """
+
+    def __init__(self, memories: Mapping[str, Memory], run: str, now: int) -> None:
         self._known = memories
+        self._run = run
+        self._now = now
         self._fresh: dict[str, Memory] = {}
+        self._changed: dict[str, tuple[set[str], str]] = {}
+        """Of each memory the fields that changed, and why."""
+        self._moved: list[MemoryMoved] = []
 
     def __iter__(self) -> Iterator[Memory]:
         return (self._fresh.get(id, memory) for id, memory in self._known.items())
@@ -32,26 +41,32 @@ class Bench:
         """One memory as it is now."""
         return self._fresh.get(id) or self._known.get(id)
 
-    def take(self, step: Step, run: str, now: int) -> list[Payload]:
-        """The events of a step; none when it does not fit any more, because somebody else was there first."""
+    def take(self, step: Step) -> bool:
+        """Take a step; False when it does not fit any more, because somebody else was there first."""
         memory = self.get(step.id)
         if memory is None or memory.status is not Status.LIVE:
-            return []
+            return False
         if step.phase == "rank":
             if step.importance is None or step.importance == memory.importance:
-                return []
-            return [self._changed(memory, {"importance": step.importance}, step.reason, run)]
+                return False
+            self._change(memory, {"importance": step.importance}, step.reason)
+            return True
         if step.phase == "prune":
             if memory.type is MemoryType.CONSTRAINT or memory.trust == "high":
-                return []
-            return [self._moved(memory, Status.ARCHIVED, "", step.reason, run, now)]
+                return False
+            self._move(memory, Status.ARCHIVED, "", step.reason)
+            return True
         by = self.get(step.by)
         if by is None or by.status is not Status.LIVE or memory.flags or by.flags or not may_replace(by, memory):
-            return []
-        return self._gives_way(memory, by, step, run, now)
+            return False
+        self._give_way(memory, by, step)
+        return True
 
-    def _gives_way(self, memory: Memory, by: Memory, step: Step, run: str, now: int) -> list[Payload]:
-        found: list[Payload] = []
+    def events(self) -> list[Payload]:
+        """What is to be written of all that was taken: what changed, and then what moved."""
+        return [*(self._told(id, fields, reason) for id, (fields, reason) in self._changed.items()), *self._moved]
+
+    def _give_way(self, memory: Memory, by: Memory, step: Step) -> None:
         carried: dict[str, Any] = {"supersedes": (*by.supersedes, memory.id)}
         if subjects := tuple(subject for subject in memory.subjects if subject not in by.subjects):
             carried["subjects"] = by.subjects + subjects
@@ -62,23 +77,27 @@ class Bench:
         else:
             until = max(since(by), since(memory))
             if memory.valid_to is None or memory.valid_to > until:
-                found.append(self._changed(memory, {"valid_to": until}, step.reason, run))
-        found.append(self._changed(by, carried, step.reason, run))
-        found.append(self._moved(self.get(memory.id) or memory, Status.SUPERSEDED, by.id, step.reason, run, now))
+                memory = self._change(memory, {"valid_to": until}, step.reason)
+        self._change(by, carried, step.reason)
+        self._move(memory, Status.SUPERSEDED, by.id, step.reason)
+
+    def _change(self, memory: Memory, after: dict[str, Any], reason: str) -> Memory:
+        self._changed.setdefault(memory.id, (set(), reason))[0].update(after)
+        found = self._fresh[memory.id] = msgspec.structs.replace(memory, **after)
         return found
 
-    def _changed(self, memory: Memory, after: dict[str, Any], reason: str, run: str) -> MemoryChanged:
-        before = {name: getattr(memory, name) for name in after}
-        self._fresh[memory.id] = msgspec.structs.replace(memory, **after)
-        plain = [msgspec.to_builtins(fields) for fields in (before, after)]
-        return MemoryChanged(id=memory.id, before=plain[0], after=plain[1], reason=reason, run=run)
+    def _told(self, id: str, fields: set[str], reason: str) -> MemoryChanged:
+        names, both = sorted(fields), (self._known[id], self._fresh[id])
+        before, after = (msgspec.to_builtins({name: getattr(memory, name) for name in names}) for memory in both)
+        return MemoryChanged(id=id, before=before, after=after, reason=reason, run=self._run)
 
-    def _moved(self, memory: Memory, status: Status, by: str, reason: str, run: str, now: int) -> MemoryMoved:
+    def _move(self, memory: Memory, status: Status, by: str, reason: str) -> None:
         moved = msgspec.structs.replace(memory, status=status, superseded_by=by)
         if status is Status.SUPERSEDED and moved.valid_to is None:
-            moved = msgspec.structs.replace(moved, valid_to=now)
+            moved = msgspec.structs.replace(moved, valid_to=self._now)
         self._fresh[memory.id] = moved
-        return MemoryMoved(id=memory.id, was=memory.status, status=status, by=by, reason=reason, run=run)
+        told = MemoryMoved(id=memory.id, was=memory.status, status=status, by=by, reason=reason, run=self._run)
+        self._moved.append(told)
 
 
 class Trace:
