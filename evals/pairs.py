@@ -3,8 +3,12 @@
 `python -m evals.pairs --without NAME` learns from all sets of evals/wordings but one, and tells how it does on that;
 `python -m evals.pairs --write` learns from all but those that are held out, and writes the weights of the package.
 
-What is learnt is a sum: each sign of a pair says so much for `same` and so much for `newer` (logistic regression).
-It needs scikit-learn (`make learn-pairs` brings it); the package itself needs none of it.
+What is learnt is a sum and trees. In the sum each sign of a pair says so much for `same` and so much for `newer`
+(logistic regression). The trees look at the sums of all pairs of a space, and at what can be counted in it (gradient
+boosting); so that they see sums as they will be, those of a set were learnt without it. Of each set a small part is
+looked at too, as if it were all there is: most spaces are small.
+
+It needs scikit-learn (`make learn-pairs` brings it), and a quarter of an hour; the package itself needs none of it.
 """
 
 import argparse
@@ -13,49 +17,64 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from evals.wordings import HELD_OUT, Note, names, notes
 from perdure.core.memory.importance import DAY
-from perdure.core.memory.pairing import NEITHER, Weights, binned, signs, weights_of
+from perdure.core.memory.pairing import Weights, signs, weights_of
 from perdure.core.memory.parts import Memory, MemoryType
 from perdure.core.memory.settling import Beside
+from perdure.core.memory.trees import Tree, written
 from perdure.embedders.making import made
 from perdure.indexes.nearness import Nearness
 
 WEIGHTS = Path(__file__).parents[1] / "src" / "perdure" / "compose" / "pairs.tsv.gz"
 EMBEDDERS = ("none", "wordllama", "minilm")
-SURE = (0.5, 0.6)
+SURE = (0.66, 0.7)
 """How sure one must be to act: that two say the same, that one makes the other untrue."""
 APART = 14_000
 """Pairs of a set that are neither, of which is learnt."""
 WIDELY = 3
 """Sets that must have a sign for it to be learnt: nothing is to be learnt by heart."""
 LOOSE, STEPS = 0.1, 250
+PARTS, FOLDS = 8, 4
+"""The part of a set that is looked at by itself, and how often sums are learnt without some sets, for trees."""
+TREES, LEAVES, FEWEST, PACE, CALM = 120, 15, 60, 0.08, 5.0
+"""How many trees, how many ends of each, how many pairs at each end; how fast they learn, and how carefully."""
 
 
-class Example(NamedTuple):
-    """A pair: its signs, how near the two are by each embedder, and what it is."""
+class Room(NamedTuple):
+    """Notes of a set as memories beside each other, and how near they are by each embedder."""
 
-    signs: list[str]
-    near: tuple[tuple[str, str], ...]
-    verdict: int
+    told: list[Note]
+    beside: Beside
+    near: list[Nearness | None]
 
-    def by(self, embedder: int) -> list[str]:
-        """Its signs with what an embedder says."""
-        told = dict(zip(("near:?", "kin:?"), self.near[embedder], strict=True))
-        return [_with(sign, told) for sign in self.signs]
+    def verdict(self, one: int, other: int) -> int:
+        """What two are: 1 when they say the same, 2 when the later one makes the other untrue, 0 when neither."""
+        first, second = self.told[one], self.told[other]
+        if first.group != second.group or first.group < 0:
+            return 0
+        return 1 if "duplicate" in (first.fate, second.fate) else 2
 
 
-def _with(sign: str, told: dict[str, str]) -> str:
-    for head, said in told.items():
-        if sign.startswith(head):
-            return sign.replace("?", said, 1)
-    return sign
+@cache
+def room(name: str, parts: int = 1) -> Room:
+    """The notes of a set, or a part of them, in which what belongs together is together."""
+    told = [note for number, note in enumerate(notes(name)) if not (note.group if note.group >= 0 else number) % parts]
+    beside = Beside([memory(number, note) for number, note in enumerate(told)])
+    embedders = [_embedder(embedder) for embedder in EMBEDDERS]
+    return Room(told, beside, [each and Nearness(each, beside.texts) for each in embedders])
+
+
+@cache
+def _embedder(name: str) -> Any:
+    return made(name)
 
 
 def memory(number: int, note: Note) -> Memory:
@@ -66,39 +85,52 @@ def memory(number: int, note: Note) -> Memory:
     )
 
 
-def examples(name: str) -> list[Example]:
-    """The pairs of a set that may be about the same thing."""
-    told, found = notes(name), list[Example]()
-    beside = Beside([memory(number, note) for number, note in enumerate(told)])
-    embedders = [made(embedder) for embedder in EMBEDDERS]
-    near = [None if embedder is None else Nearness(embedder, beside.texts) for embedder in embedders]
-    for one, other in beside.pairs:
-        verdict = 0
-        if told[one].group == told[other].group >= 0:
-            verdict = 1 if "duplicate" in (told[one].fate, told[other].fate) else 2
-        alike = [NEITHER if each is None else each(one, other) for each in near]
-        bins = tuple((binned(each[0]), binned(each[1])) for each in alike)
-        found.append(Example([*signs(beside.gists[one], beside.gists[other], beside.rarity)], bins, verdict))
+@cache
+def examples(name: str, seed: int = 5) -> list[tuple[list[str], int]]:
+    """Signs of pairs of a set, and what they are: those that are something by each embedder, of the others some."""
+    rng, shown = random.Random(f"{seed} {name}"), room(name)
+    verdicts = [shown.verdict(*pair) for pair in shown.beside.pairs]
+    apart = [number for number, verdict in enumerate(verdicts) if not verdict]
+    few = sorted(rng.sample(apart, min(APART, len(apart))))
+    chosen = [(number, each) for number, verdict in enumerate(verdicts) if verdict for each in shown.near]
+    chosen += [(number, rng.choice(shown.near)) for number in few]
+    found = []
+    for number, near in chosen:
+        one, other = shown.beside.pairs[number]
+        gists, alike = (shown.beside.gists[one], shown.beside.gists[other]), near and near(one, other)
+        told = signs(*gists, shown.beside, *([alike] if alike else []))
+        found.append(([*dict.fromkeys(map(sys.intern, told))], verdicts[number]))
+    print(f"  {name}: {len(verdicts)} pairs", file=sys.stderr, flush=True)
     return found
 
 
-def learnt(sets: list[str], seed: int = 5) -> Weights:
+def learnt(sets: list[str]) -> Weights:
     """Weights from some sets."""
-    rng = random.Random(seed)
+    rows: list[dict[str, float]] = []
+    verdicts: list[int] = []
+    for fold in range(FOLDS):
+        weights = summing([name for number, name in enumerate(sets) if number % FOLDS != fold])
+        for name in sets[fold::FOLDS]:
+            for shown in (room(name), room(name, PARTS)):
+                for near in shown.near:
+                    for pair, numbers in shown.beside.measured(weights, near):
+                        rows.append(numbers)
+                        verdicts.append(shown.verdict(pair.older, pair.newer))
+        print(f"  {len(rows)} pairs beside others", file=sys.stderr, flush=True)
+    return msgspec.structs.replace(summing(sets), trees=tuple(_grown(rows, verdicts)))
+
+
+def summing(sets: list[str]) -> Weights:
+    """Weights of signs from some sets."""
     rows: list[list[str]] = []
     verdicts: list[int] = []
     spread: Counter[str] = Counter()
-    with ProcessPoolExecutor() as pool:
-        for name, pairs in zip(sets, pool.map(examples, sets), strict=True):
-            apart = [pair for pair in pairs if not pair.verdict]
-            some = [(pair.by(each), pair.verdict) for pair in pairs if pair.verdict for each in range(len(EMBEDDERS))]
-            few = rng.sample(apart, min(APART, len(apart)))
-            some += [(pair.by(rng.randrange(len(EMBEDDERS))), 0) for pair in few]
-            counts = Counter(sign for found, _ in some for sign in found)
-            spread.update(sign for sign, count in counts.items() if count > 1)
-            rows += [found for found, _ in some]
-            verdicts += [verdict for _, verdict in some]
-            print(f"  {name}: {len(pairs)} pairs", file=sys.stderr, flush=True)
+    for name in sets:
+        some = examples(name)
+        counts = Counter(sign for found, _ in some for sign in found)
+        spread.update(sign for sign, count in counts.items() if count > 1)
+        rows += [found for found, _ in some]
+        verdicts += [verdict for _, verdict in some]
     known = sorted(sign for sign, count in spread.items() if count >= min(WIDELY, len(sets)))
     return _fitted(rows, verdicts, known)
 
@@ -108,7 +140,7 @@ def _fitted(rows: list[list[str]], verdicts: list[int], known: list[str]) -> Wei
     from sklearn.linear_model import LogisticRegression
 
     at = {sign: number for number, sign in enumerate(known)}
-    packed = [[at[sign] for sign in dict.fromkeys(found) if sign in at] for found in rows]
+    packed = [[at[sign] for sign in found if sign in at] for found in rows]
     starts = np.cumsum([0, *map(len, packed)])
     columns = np.fromiter((column for found in packed for column in found), dtype=np.int32)
     table = csr_matrix((np.ones(len(columns), dtype=np.float32), columns, starts), shape=(len(rows), len(known)))
@@ -124,6 +156,34 @@ def _lines(known: list[str], weights: Any) -> Iterator[str]:
     yield f"sure\t{SURE[0]}\t{SURE[1]}"
 
 
+def _grown(rows: list[dict[str, float]], verdicts: list[int]) -> Iterator[Tree]:
+    """Trees that tell whether a pair is something."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    asked = [*rows[0]]
+    table = np.array([[row[name] for name in asked] for row in rows], dtype=np.float32)
+    model: Any = HistGradientBoostingClassifier(
+        learning_rate=PACE,
+        max_iter=TREES,
+        max_leaf_nodes=LEAVES,
+        min_samples_leaf=FEWEST,
+        l2_regularization=CALM,
+        early_stopping=False,
+        random_state=1,
+    ).fit(table, np.array(verdicts) > 0)
+    yield float(model._baseline_prediction.item())
+    for [tree] in model._predictors:
+        yield _tree(tree.nodes, asked, 0)
+
+
+def _tree(nodes: Any, asked: list[str], at: int) -> Tree:
+    node = nodes[at]
+    if node["is_leaf"]:
+        return float(node["value"])
+    low, high = _tree(nodes, asked, int(node["left"])), _tree(nodes, asked, int(node["right"]))
+    return asked[node["feature_idx"]], float(node["num_threshold"]), low, high
+
+
 class Result(NamedTuple):
     """What would be handled of what was planted, and touched of the rest."""
 
@@ -137,10 +197,8 @@ class Result(NamedTuple):
 
 def tried(name: str, weights: Weights, embedder: str) -> Result:
     """How weights do on a set, by themselves."""
-    told = notes(name)
-    beside = Beside([memory(number, note) for number, note in enumerate(told)])
-    built = made(embedder)
-    settled = beside.settled(weights, None if built is None else Nearness(built, beside.texts))
+    told, beside, near = room(name)
+    settled = beside.settled(weights, near[EMBEDDERS.index(embedder)])
     good: Counter[str] = Counter()
     touched: set[str] = set()
     for pair in settled:
@@ -177,6 +235,8 @@ def _written(weights: Weights) -> Iterator[str]:
         yield f"{sign}\t{same:.2f}\t{newer:.2f}"
     yield f"bias\t{weights.bias[0]:.2f}\t{weights.bias[1]:.2f}"
     yield f"sure\t{weights.sure[0]}\t{weights.sure[1]}"
+    for tree in weights.trees:
+        yield f"tree\t{written(tree)}"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.core.memory.gists import Gist, gist_of
-from perdure.core.memory.pairing import Weights, binned, judged, signs, weights_of
+from perdure.core.memory.pairing import NEVER, SURER, Weights, binned, judged, signs, weighed, weights_of
 from perdure.core.memory.statements import read
 
 
@@ -16,8 +16,21 @@ def gist(text: str) -> Gist:
     return gist_of(text, read(text))
 
 
-def signs_of(older: str, newer: str) -> set[str]:
-    return {*signs(gist(older), gist(newer), lambda term: 5.0)}
+class Elsewhere:
+    """A space in which all terms are as rare, and some names are those of several."""
+
+    def __init__(self, *shared: str) -> None:
+        self.shared = shared
+
+    def rarity(self, term: str) -> float:
+        return 5.0
+
+    def is_sole(self, term: str) -> bool:
+        return term not in self.shared
+
+
+def signs_of(older: str, newer: str, *shared: str) -> set[str]:
+    return {*signs(gist(older), gist(newer), Elsewhere(*shared))}
 
 
 def weights(told: Mapping[str, tuple[float, float]], bias: tuple[float, float] = (-3.0, -3.0)) -> Weights:
@@ -63,6 +76,13 @@ def test_another_of_the_same_name_is_parted() -> None:
     assert "parted" not in signs_of("Ana Berg lives in Oslo", "Ana Berg lives in Rome")
 
 
+def test_a_name_in_short_is_no_other_name() -> None:
+    found = signs_of("Ana Berg lives in Oslo", "Ana lives in Oslo now")
+    assert {"short:1", "names:0/0"} <= found
+    assert "parted" not in found
+    assert "short:2" in signs_of("Ana Berg lives in Oslo", "Ana lives in Oslo now", "ana")
+
+
 def test_who_has_which_part_is_a_sign() -> None:
     assert "turned" in signs_of("5 ETH went from Ana to Ben today", "5 ETH went from Ben to Ana")
     assert "order:1:0" in signs_of("Alice trains Bob", "Bob trains Alice well")
@@ -71,23 +91,36 @@ def test_who_has_which_part_is_a_sign() -> None:
 
 def test_vectors_are_a_sign_and_so_is_their_lack() -> None:
     pair = gist("Ana rents a flat"), gist("Ana has a flat for rent")
-    assert {"near:?", "kin:?"} <= {*signs(*pair, lambda term: 1.0)}
-    assert {"near:6", "kin:-1"} <= {*signs(*pair, lambda term: 1.0, (3.2, -4.0))}
+    assert {"near:?", "kin:?"} <= {*signs(*pair, Elsewhere())}
+    assert {"near:6", "kin:-1"} <= {*signs(*pair, Elsewhere(), (3.2, -4.0))}
     assert [binned(each) for each in (None, -9.0, 0.2, 99.0)] == ["?", "-1", "0", "14"]
 
 
-def test_the_sum_decides_and_says_how_sure_it_is() -> None:
+def test_signs_are_summed_for_both() -> None:
     pair = gist("Ana rents a flat"), gist("Ana has a flat for rent")
-    verdict, sure = judged(*pair, lambda term: 1.0, weights({"=rent": (6.0, 0.0)}))
-    assert (verdict, round(sure, 6)) == ("same", round(1 - 1 / (1 + math.exp(3) + math.exp(-3)), 6))
-    assert judged(*pair, lambda term: 1.0, weights({"=rent": (0.0, 6.0)}))[0] == "newer"
-    assert judged(*pair, lambda term: 1.0, weights({"=rent": (-6.0, -6.0)}))[1] < 0.001
+    assert weighed(*pair, Elsewhere(), weights({"=rent": (6.0, 0.0)})) == (3.0, -3.0)
+    pair = gist("Ana rents 2 flats"), gist("Ana rents 3 flats")
+    assert weighed(*pair, Elsewhere(), weights({"=rent": (6.0, 0.0)})) == (NEVER, -3.0)
+
+
+def test_the_sums_decide_and_say_what_the_odds_are() -> None:
+    verdict, odds = judged((3.0, -3.0))
+    assert (verdict, odds) == ("same", round(math.log(math.exp(3) + math.exp(-3)), 6))
+    assert judged((-3.0, 3.0)) == ("newer", odds)
+    assert judged((NEVER, -9.0)) == ("newer", -9.0)
+
+
+def test_that_two_say_the_same_takes_more() -> None:
+    assert judged((3.0, 3.0 - SURER))[0] == "newer"
+    assert judged((3.0, 2.9 - SURER))[0] == "same"
 
 
 def test_weights_are_read_as_they_are_written() -> None:
     told = weights_of(["=flat\t1.50\t-0.25", "+now\t0.00\t2.00", "+now in\t0.1\t0.1", "bias\t-2\t-3", "sure\t0.7\t0.9"])
     assert told.signs == {"=flat": (1.5, -0.25), "+now": (0.0, 2.0), "+now in": (0.1, 0.1)}
     assert (told.bias, told.sure, told.words) == ((-2.0, -3.0), (0.7, 0.9), frozenset({"flat", "now"}))
+    assert told.trees == ()
+    assert weights_of(["tree\todds<1 0.5 1.5", "bias\t0\t0", "sure\t0.7\t0.9"]).trees == (("odds", 1.0, 0.5, 1.5),)
 
 
 texts = st.text(max_size=60) | st.lists(
@@ -98,8 +131,8 @@ texts = st.text(max_size=60) | st.lists(
 
 @given(texts, texts)
 def test_any_two_texts_can_be_judged(one: str, other: str) -> None:
-    found = [*signs(gist(one), gist(other), lambda term: 1.0)]
+    found = [*signs(gist(one), gist(other), Elsewhere())]
     assert len(found) == len({*found})
     assert not any("\t" in sign or "\n" in sign for sign in found)
-    _, sure = judged(gist(one), gist(other), lambda term: 1.0, weights(dict.fromkeys(found, (900.0, -900.0))))
-    assert 0 <= sure <= 1
+    sums = weighed(gist(one), gist(other), Elsewhere(), weights(dict.fromkeys(found, (900.0, -900.0))))
+    assert math.isfinite(judged(sums)[1])

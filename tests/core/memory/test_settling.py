@@ -7,7 +7,7 @@ import msgspec
 from perdure.compose.weights import weights
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, MemoryType, Status
-from perdure.core.memory.settling import LONGEST, Beside
+from perdure.core.memory.settling import LONGEST, UNLIKELY, Beside
 
 NOW = 1_000 * DAY
 OLD, NEW = "Mira Sato drinks sparkling water every day.", "Mira Sato gave up sparkling water."
@@ -60,7 +60,7 @@ def test_other_people_are_left_alone() -> None:
 
 
 def test_each_memory_is_in_one_pair_at_most_the_surest() -> None:
-    eager = msgspec.structs.replace(weights(), signs={"=#": (3.0, 0.0)}, bias=(12.0, -12.0))
+    eager = msgspec.structs.replace(weights(), signs={"=#": (3.0, 0.0)}, bias=(12.0, -12.0), trees=())
     said = [f"Mira Sato {verb} in Oslo" for verb in ("lives", "stays alone", "rents", "has a flat with 2 rooms")]
     said.append(f"{said[3]} and 2 cats")
     found = Beside([*others(), *(memory(f"a{n}", text, 20 - n) for n, text in enumerate(said))]).settled(eager)
@@ -70,13 +70,20 @@ def test_each_memory_is_in_one_pair_at_most_the_surest() -> None:
     assert len(named) == len({*named}) == 4
 
 
-def test_where_another_comes_into_question_one_must_be_surer() -> None:
-    told = msgspec.structs.replace(weights(), signs={}, bias=(2.0, -12.0))
+def test_trees_see_how_a_pair_stands_beside_others() -> None:
+    wary = msgspec.structs.replace(weights(), signs={}, bias=(2.0, -12.0), trees=(("odds-ahead", 1.0, -0.5, 2.0),))
     one, other = memory("a", "Mira Sato rents a flat in Oslo", 9), memory("b", "Mira Sato stays in a flat in Oslo", 8)
     third = memory("c", "Mira Sato found a flat in Oslo", 7)
-    alone, rivals = (Beside([*others(), *some]).settled(told) for some in ([one, other], [one, other, third]))
+    alone, rivals = (Beside([*others(), *some]).settled(wary) for some in ([one, other], [one, other, third]))
     assert [pair.verdict for pair in alone if pair.older == "a"] == ["same"]
     assert {pair.verdict for pair in rivals if pair.older == "a"} == {"doubtful"}
+
+
+def test_only_what_comes_into_question_is_measured() -> None:
+    beside = Beside([*others(), memory("a", OLD, 20), memory("b", NEW)])
+    likely = [pair for pair, _ in beside.measured(weights())]
+    assert 0 < len(likely) < len(beside.pairs)
+    assert all(pair.odds > UNLIKELY for pair in likely)
 
 
 def test_only_pairs_with_something_new_are_looked_at() -> None:

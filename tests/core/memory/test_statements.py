@@ -15,6 +15,8 @@ PARAPHRASES = [
     ("Ana has three kids", "Ana has 3 children"),
     ("User hates olives", "The user does not like olives"),
     ("The launch is on March 8, 2026", "The launch is on 2026-03-08"),
+    ("Ana lives in Berlin", "For the record: Ana lives in Berlin"),
+    ("Ana lives in Berlin", "As of this week, Ana lives in Berlin (heard again in the call)"),
     ("Café Central opens at 8", "cafe central opens at 8"),
 ]
 

@@ -12,6 +12,8 @@ LONE: Final = 24
 """A term that more memories have than this does not bring them together by itself."""
 TELLING: Final = 5
 """Terms of a memory, its rarest, of which two bring it together with others."""
+FIRST: Final = 4
+"""Terms of a memory, its rarest, of which one together with a topic brings it together with others."""
 LEAST: Final = 0.12
 """The share of what both say, weighed by rarity, below which two are about different things."""
 MOST: Final = 48
@@ -19,10 +21,10 @@ MOST: Final = 48
 
 
 class Terms:
-    """The terms of the statements of a space, and how rare they are in it."""
+    """The terms and topics of the statements of a space, and how rare the terms are in it."""
 
-    def __init__(self, bags: Sequence[frozenset[str]]) -> None:
-        self._bags = bags
+    def __init__(self, bags: Sequence[frozenset[str]], topics: Sequence[frozenset[str]]) -> None:
+        self._bags, self._topics = bags, topics
         counts = Counter(term for bag in self._bags for term in bag)
         self._counts = counts
         self._rarity = {term: log((len(self._bags) + 1) / (count + 0.5)) for term, count in counts.items()}
@@ -48,6 +50,10 @@ class Terms:
                     groups[term].append(number)
             for pair in combinations(rarest[: TELLING + 2], 2):
                 groups[pair].append(number)
+            for term in rarest[:FIRST]:
+                if self._counts[term] > LONE:
+                    for topic in self._topics[number]:
+                        groups[term, "about", topic].append(number)
         mates: dict[int, set[int]] = defaultdict(set)
         for key, group in groups.items():
             if 1 < len(group) <= (LONE if isinstance(key, str) else RARE):

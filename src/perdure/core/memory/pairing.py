@@ -2,23 +2,25 @@
 
 Two statements are laid side by side, and the *signs* of the pair are gathered: which words both have, which only one
 of them, which values differ and of what kind, what they are about, how near their vectors are. Each sign speaks for or
-against; how much was learnt from pairs that people would judge (`python -m evals.pairs`). The sum decides.
+against; how much was learnt from pairs that people would judge (`python -m evals.pairs`). What their sum comes to
+beside those of other pairs, `settling` decides.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from math import exp, fsum, isfinite
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterable, Iterator
+from math import exp, fsum, isfinite, log
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from perdure.core.memory.gists import Gist
 from perdure.core.memory.topics import LIGHT, SINGLE, term_of, topics_of
+from perdure.core.memory.trees import Tree, tree_of
 
 Verdict: TypeAlias = Literal["same", "newer"]
-Rarity: TypeAlias = Callable[[str], float]
-"""How much a term tells, by how rare it is."""
 Alike: TypeAlias = tuple[float | None, float | None]
 """How near the vectors of two are, whole and bare, in deviations from what it is by chance; None without vectors."""
+Sums: TypeAlias = tuple[float, float]
+"""What signs say for `same` and for `newer`."""
 NEITHER: Final[Alike] = (None, None)
 WIDE: Final = 4
 """Terms that the one value may have, in which two sentences differ."""
@@ -32,44 +34,69 @@ CONTRASTS: Final = frozenset(
     """.split()
 )
 """Words that one of two may not have alone if they are to say the same."""
-_NEVER: Final = -1_000.0
+SURER: Final = 1.5
+"""How much more must speak for `same` than for `newer`: of two that say the same the later one may stay as well, but of
+two that do not, what is untrue could."""
+NEVER: Final = -1_000.0
+"""The sum for `same` of two that do not say the same, whatever else is alike."""
+
+
+class Around(Protocol):
+    """What the other memories of a space tell about words."""
+
+    def rarity(self, term: str) -> float:
+        """How much a term tells, by how rare it is."""
+
+    def is_sole(self, term: str) -> bool:
+        """Whether there is one name of several words at most that it could be short for."""
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """What each sign says for `same` and for `newer`, and what is said before there is any."""
+    """What each sign says for `same` and for `newer`, what is said before there is any, and trees that look at the sums
+    of all pairs of a space.
+    """
 
     signs: dict[str, tuple[float, float]]
     bias: tuple[float, float]
     sure: tuple[float, float]
-    """How sure one must be to act, for each of both, where nothing else comes into question."""
+    """How sure one must be to act, for each of both."""
     words: frozenset[str]
     """Words that are known."""
+    trees: tuple[Tree, ...] = ()
+    """What numbers say about a pair beside others; without any, its sums stand for themselves."""
 
 
 def weights_of(lines: Iterable[str]) -> Weights:
-    """Weights as they are written down: in each line a sign and what it says for `same` and for `newer`."""
+    """Weights as they are written down: in each line a sign and what it says for `same` and for `newer`, or a tree."""
     signs: dict[str, tuple[float, float]] = {}
+    trees: list[Tree] = []
     for line in lines:
-        sign, same, newer = line.rstrip("\n").split("\t")
-        signs[sign] = (float(same), float(newer))
+        sign, *told = line.rstrip("\n").split("\t")
+        if sign == "tree":
+            trees.append(tree_of(told[0]))
+        else:
+            signs[sign] = (float(told[0]), float(told[1]))
     bias, sure = signs.pop("bias"), signs.pop("sure")
     words = frozenset(sign[1:] for sign in signs if sign[0] in "=+-" and " " not in sign)
-    return Weights(signs, bias, sure, words)
+    return Weights(signs, bias, sure, words, tuple(trees))
 
 
-def judged(older: Gist, newer: Gist, rarity: Rarity, weights: Weights, alike: Alike = NEITHER) -> tuple[Verdict, float]:
-    """What the newer one is to the older one if it is anything, and how sure it is that it is something."""
+def weighed(older: Gist, newer: Gist, around: Around, weights: Weights, alike: Alike = NEITHER) -> Sums:
+    """What all signs say for `same` and for `newer`, beside nothing for neither."""
     same, newest = weights.bias
-    for sign in signs(older, newer, rarity, alike):
+    for sign in signs(older, newer, around, alike):
         found = weights.signs.get(sign)
         if found is not None:
             same += found[0]
             newest += found[1]
-    if _differ(older, newer):
-        same = _NEVER
-    high = max(same, newest, 0.0)
-    parts = exp(-high), exp(same - high), exp(newest - high)
-    return ("same" if parts[1] > parts[2] else "newer"), round((parts[1] + parts[2]) / sum(parts), 9)
+    return (NEVER if _differ(older, newer) else round(same, 6)), round(newest, 6)
+
+
+def judged(sums: Sums) -> tuple[Verdict, float]:
+    """What the newer one is to the older one if it is anything, and the logarithm of the odds that it is something."""
+    same, newest = sums
+    high = max(sums)
+    return ("same" if same > newest + SURER else "newer"), round(high + log(exp(same - high) + exp(newest - high)), 6)
 
 
 def _differ(older: Gist, newer: Gist) -> bool:
@@ -82,9 +109,9 @@ def _differ(older: Gist, newer: Gist) -> bool:
     return bool(one.numbers - other.numbers) and bool(other.numbers - one.numbers)
 
 
-def signs(older: Gist, newer: Gist, rarity: Rarity, alike: Alike = NEITHER) -> Iterator[str]:
+def signs(older: Gist, newer: Gist, around: Around, alike: Alike = NEITHER) -> Iterator[str]:
     """What speaks for or against, each once."""
-    pair = _laid(older, newer, rarity)
+    pair = laid(older, newer, around)
     yield from _worded(older, newer)
     yield from _counted(pair)
     yield from _named(pair)
@@ -93,7 +120,7 @@ def signs(older: Gist, newer: Gist, rarity: Rarity, alike: Alike = NEITHER) -> I
     yield from _near(pair, alike)
 
 
-class _Pair(msgspec.Struct, frozen=True):
+class Pair(msgspec.Struct, frozen=True):
     """Two statements side by side: what they share, what each has alone, and what of that is left unexplained."""
 
     older: Gist
@@ -115,6 +142,10 @@ class _Pair(msgspec.Struct, frozen=True):
     """How many numbers each has alone."""
     kinds: frozenset[str]
     """Kinds of values that both have alone."""
+    parted: bool
+    """Whether something that both name in part is another."""
+    short: int
+    """Whether one names in full what the other has in short: 1 if nothing else could be meant, 2 if it could."""
 
     @property
     def matter(self) -> str:
@@ -126,15 +157,19 @@ class _Pair(msgspec.Struct, frozen=True):
         return f"{self.newer.ending:d}{self.newer.changing:d}{denied:d}"
 
 
-def _laid(older: Gist, newer: Gist, rarity: Rarity) -> _Pair:
+def laid(older: Gist, newer: Gist, around: Around) -> Pair:
     one, other = older.said, newer.said
     shared = one.bag & other.bag
-    mine, theirs = one.bag - shared, other.bag - shared
+    known = shared & (older.names | newer.names)
+    parted = any(_are_parted(first, second) for first in older.runs for second in newer.runs)
+    short = frozenset[str]() if parted else _spelled(known, older.runs, newer.runs)
+    mine, theirs = one.bag - shared - short, other.bag - shared - short
     names, numbers = older.names | newer.names, one.numbers | other.numbers
     common = older.topics & newer.topics
-    weight = fsum(map(rarity, shared))
+    weight = fsum(map(around.rarity, shared))
     about = older.subject | newer.subject | (older.head & newer.head)
-    return _Pair(
+    told = shared - about - LIGHT
+    return Pair(
         older=older,
         newer=newer,
         shared=shared,
@@ -144,15 +179,28 @@ def _laid(older: Gist, newer: Gist, rarity: Rarity) -> _Pair:
         common=common,
         left=(_left(mine, common, names), _left(theirs, common, names)),
         weight=weight,
-        share=weight / (weight + fsum(map(rarity, mine)) + fsum(map(rarity, theirs)) or 1.0),
-        told=shared - about - LIGHT,
+        share=weight / (weight + fsum(map(around.rarity, mine)) + fsum(map(around.rarity, theirs)) or 1.0),
+        told=told,
         alone=f"{_few(mine & names, 2)}/{_few(theirs & names, 2)}",
         counts=f"{_few(mine & numbers, 2)}/{_few(theirs & numbers, 2)}",
         kinds=frozenset({older.kinds[term] for term in mine} & {newer.kinds[term] for term in theirs}),
+        parted=parted,
+        short=(1 if all(map(around.is_sole, known)) else 2) if short else 0,
     )
 
 
-def _counted(pair: _Pair) -> Iterator[str]:
+def _spelled(known: frozenset[str], *runs: tuple[frozenset[str], ...]) -> frozenset[str]:
+    """What spells out a name that the other one has in short."""
+    long = (run for some in runs for run in some if known & run and not run <= known)
+    return frozenset[str]().union(*long) - known
+
+
+def _are_parted(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two names that have a part in common are of two: Ana Berg is not Ana Holm."""
+    return bool(one & other) and not one <= other and not other <= one
+
+
+def _counted(pair: Pair) -> Iterator[str]:
     """How much both share, and how much each has alone."""
     one, other = pair.left
     marked = pair.alone != "0/0" or pair.counts != "0/0"
@@ -169,7 +217,7 @@ def _counted(pair: _Pair) -> Iterator[str]:
     yield f"again:{int(pair.share * 5)}:{marked:d}:{min(one, 1)}{min(other, 1)}"
 
 
-def _named(pair: _Pair) -> Iterator[str]:
+def _named(pair: Pair) -> Iterator[str]:
     """What they are about, and which names and numbers only one of them has."""
     older, newer, shared = pair.older, pair.newer, pair.shared
     yield f"names:{pair.alone}"
@@ -178,14 +226,16 @@ def _named(pair: _Pair) -> Iterator[str]:
     yield f"subject:{older.subject <= shared:d}{newer.subject <= shared:d}{older.subject == newer.subject:d}"
     for kind in pair.kinds:
         yield f"both:{kind}"
-    if _parted(pair):
+    if pair.parted:
         yield "parted"
+    if pair.short:
+        yield f"short:{pair.short}"
     if older.ids != newer.ids:
         yield f"ids:{bool(older.ids):d}{bool(newer.ids):d}"
-    if _turned(older.said.parts, newer.said.parts):
+    if turned(older.said.parts, newer.said.parts):
         yield "turned"
     passive = "by" in older.words or "by" in newer.words
-    yield f"order:{_swapped(older.said.terms, newer.said.terms, pair.names & shared):d}:{passive:d}"
+    yield f"order:{swapped(older.said.terms, newer.said.terms, pair.names & shared):d}:{passive:d}"
     codes = f"{_few(pair.mine & older.codes, 2)}/{_few(pair.theirs & newer.codes, 2)}"
     ahead = [_few(older.head - newer.said.bag - LIGHT, 2), _few(newer.head - older.said.bag - LIGHT, 2)]
     yield f"codes:{codes}"
@@ -193,7 +243,7 @@ def _named(pair: _Pair) -> Iterator[str]:
     yield f"head:{min(ahead[0], 1)}{min(ahead[1], 1)}:{pair.alone}:{codes}"
 
 
-def _turning(pair: _Pair) -> Iterator[str]:
+def _turning(pair: Pair) -> Iterator[str]:
     """Whether the newer one tells of an end or a change, of what both speak of."""
     older, newer, turn = pair.older, pair.newer, pair.turn
     yield f"event:{older.event:d}{newer.event:d}"
@@ -206,7 +256,7 @@ def _turning(pair: _Pair) -> Iterator[str]:
     yield f"turn:{turn}:event {older.event:d}{newer.event:d}"
 
 
-def _near(pair: _Pair, alike: Alike) -> Iterator[str]:
+def _near(pair: Pair, alike: Alike) -> Iterator[str]:
     near, kin = map(binned, alike)
     yield f"near:{near}"
     yield f"near:{near}:{pair.alone}:{pair.counts}"
@@ -249,33 +299,33 @@ def _few(some: frozenset[str], most: int = 3) -> int:
     return min(len(some), most)
 
 
-def _parted(pair: _Pair) -> bool:
-    """Whether something that both name in part is another: Ana Berg is not Ana Holm."""
-    known = pair.shared & pair.names
-    return any(known & run and not run <= pair.shared for run in (*pair.older.runs, *pair.newer.runs))
-
-
-def _turned(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
+def turned(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
     """Whether somebody or something has another part: from one to another is not from another to one."""
     theirs = dict(other)
     return any(word in theirs and theirs[word] != after for word, after in one)
 
 
-def _swapped(one: tuple[str, ...], other: tuple[str, ...], names: frozenset[str]) -> bool:
+def swapped(one: tuple[str, ...], other: tuple[str, ...], names: frozenset[str]) -> bool:
     """Whether what both name comes in another order."""
     first, second = ([*dict.fromkeys(term for term in terms if term in names)] for terms in (one, other))
     return first != second
 
 
-def _slotted(older: Gist, newer: Gist) -> Iterator[str]:
-    """Whether both are one sentence but for one value, of what kind, and the words around it."""
-    before, after = older.said.terms, newer.said.terms
+def framed(before: tuple[str, ...], after: tuple[str, ...]) -> tuple[int, int]:
+    """How many terms two have in common from the beginning, and how many from the end."""
     least = min(len(before), len(after))
     start = end = 0
     while start < least and before[start] == after[start]:
         start += 1
     while end < least - start and before[-1 - end] == after[-1 - end]:
         end += 1
+    return start, end
+
+
+def _slotted(older: Gist, newer: Gist) -> Iterator[str]:
+    """Whether both are one sentence but for one value, of what kind, and the words around it."""
+    before, after = older.said.terms, newer.said.terms
+    start, end = framed(before, after)
     one, other = before[start : len(before) - end], after[start : len(after) - end]
     if not 0 < len(one) <= WIDE or not 0 < len(other) <= WIDE:
         yield f"slot:{bool(one):d}{bool(other):d}"

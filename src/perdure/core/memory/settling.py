@@ -1,23 +1,27 @@
 """Memories of a space laid beside each other in pairs, and what is settled about them.
 
 Each memory is in one settled pair at most, the surest: what makes one statement untrue, or repeats it, seldom does so
-to another one too. Where a memory may as well belong to another, one must be surer to act. Only facts and preferences
-in plain words are judged so; what happened has happened, and about constraints rules decide alone.
+to another one too. So a pair is judged twice: by its own signs, and by how it stands beside all others (`measuring`).
+Only facts and preferences in plain words are judged so; what happened has happened, and about constraints rules decide
+alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
-from math import log
+from math import exp, isfinite
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from perdure.core.memory.comparing import later, may_meet
 from perdure.core.memory.gists import Gist, gist_of
+from perdure.core.memory.measuring import FAR, Laid, Measures
 from perdure.core.memory.meeting import Terms
-from perdure.core.memory.pairing import NEITHER, Alike, Verdict, Weights, judged
+from perdure.core.memory.pairing import NEITHER, Alike, Verdict, Weights, judged, weighed
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.statements import read
+from perdure.core.memory.trees import summed
 
 Nearness: TypeAlias = Callable[[int, int], Alike]
 """How near two memories are, by their numbers."""
@@ -27,10 +31,8 @@ MOST: Final = 300_000
 """As many pairs of a space are judged in one run, those that share most."""
 DOUBTFUL: Final = 0.3
 """How sure one is from which a pair that is not settled is doubtful."""
-RIVALRY: Final = 0.5
-"""How much surer one must be where a memory may also belong to another, in logarithms of odds."""
-NO_RIVAL: Final = -5.0
-"""From which odds, as their logarithm, another pair counts."""
+UNLIKELY: Final = -6.0
+"""From which odds, as their logarithm, a pair comes into question at all."""
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
 _KNOWN: Final = 0.5
 """Share of its words that must be known: of other languages one cannot tell."""
@@ -51,17 +53,23 @@ class Beside:
     def __init__(self, memories: Iterable[Memory], since: int = -1) -> None:
         self._memories = [memory for memory in memories if _is_fit(memory)]
         self.gists = [gist_of(memory.content, read(memory.content)) for memory in self._memories]
-        self._terms = Terms([gist.said.bag for gist in self.gists])
+        self._terms = Terms([gist.said.bag for gist in self.gists], [gist.topics for gist in self.gists])
+        self._names = Counter(term for run in {run for gist in self.gists for run in gist.runs} for term in run)
         fresh = [memory.recorded_at > since for memory in self._memories]
         met = (pair for pair in self._terms.meetings() if fresh[pair[1]] or fresh[pair[2]])
         found = [pair for pair in met if self._may_meet(pair[1], pair[2])]
         if len(found) > MOST:
             found = nlargest(MOST, found)
         self.pairs = [self._in_time(one, other) for _, one, other in found]
+        self._shares = [share for share, _, _ in found]
 
     def rarity(self, term: str) -> float:
         """How much a term tells here."""
         return self._terms.rarity(term)
+
+    def is_sole(self, term: str) -> bool:
+        """Whether there is one name of several words at most that it could be short for."""
+        return self._names[term] <= 1
 
     @property
     def texts(self) -> list[tuple[str, str]]:
@@ -74,30 +82,39 @@ class Beside:
 
     def settled(self, weights: Weights, near: Nearness | None = None) -> tuple[Settled, ...]:
         """What is settled, the surest first, and then what is doubtful."""
-        known = [_share_known(gist, weights) >= _KNOWN for gist in self.gists]
         found: list[tuple[float, int, int, Verdict]] = []
-        best = [[0.0, 0.0] for _ in self.gists]
-        for one, other in self.pairs:
-            if known[one] and known[other]:
-                alike = NEITHER if near is None else near(one, other)
-                verdict, sure = judged(self.gists[one], self.gists[other], self.rarity, weights, alike)
-                found.append((sure, one, other, verdict))
-                for each in (best[one], best[other]):
-                    each[:] = sorted((*each, sure))[1:]
+        for pair, numbers in self.measured(weights, near):
+            odds = summed(weights.trees, numbers) if weights.trees else pair.odds
+            found.append((_sure(odds), pair.older, pair.newer, judged(pair.sums)[0]))
         found.sort(key=lambda pair: (-pair[0], self._memories[pair[1]].id, self._memories[pair[2]].id))
         taken: set[int] = set()
         settled, doubtful = list[Settled](), list[Settled]()
         for sure, one, other, verdict in found:
             if sure < DOUBTFUL:
                 break
-            rival = max(_rival(best[each], sure) for each in (one, other))
             ids = self._memories[one].id, self._memories[other].id
-            if not _is_enough(sure, rival, weights.sure[verdict == "newer"]):
+            if sure < weights.sure[verdict == "newer"]:
                 doubtful.append(Settled(*ids, "doubtful", sure))
             elif taken.isdisjoint((one, other)):
                 taken |= {one, other}
                 settled.append(Settled(*ids, verdict, sure))
         return *settled, *doubtful
+
+    def measured(self, weights: Weights, near: Nearness | None = None) -> Iterator[tuple[Laid, dict[str, float]]]:
+        """The pairs that come into question by their signs, and what trees ask for."""
+        known = [_share_known(gist, weights) >= _KNOWN for gist in self.gists]
+        laid = [
+            self._laid(one, other, share, weights, NEITHER if near is None else near(one, other))
+            for (one, other), share in zip(self.pairs, self._shares, strict=True)
+            if known[one] and known[other]
+        ]
+        measures = Measures(self.gists, self, laid)
+        yield from ((pair, measures.of(pair)) for pair in laid if pair.odds > UNLIKELY)
+
+    def _laid(self, one: int, other: int, share: float, weights: Weights, alike: Alike) -> Laid:
+        sums = weighed(self.gists[one], self.gists[other], self, weights, alike)
+        near, bare = (FAR if each is None or not isfinite(each) else each for each in alike)
+        return Laid(one, other, share, near, bare, sums, judged(sums)[1])
 
     def _may_meet(self, one: int, other: int) -> bool:
         first, second = self._memories[one], self._memories[other]
@@ -111,19 +128,9 @@ class Beside:
         return (one, other) if later(first) <= later(second) else (other, one)
 
 
-def _rival(best: list[float], sure: float) -> float:
-    """How sure the best of the other pairs of a memory is, of which the best two are known."""
-    return best[0] if best[1] == sure else best[1]
-
-
-def _is_enough(sure: float, rival: float, needed: float) -> bool:
-    """Whether one is sure enough to act: the more, the likelier it is that another one was meant."""
-    return _odds(sure) >= _odds(needed) + RIVALRY * max(0.0, min(_odds(rival), _odds(sure)) - NO_RIVAL)
-
-
-def _odds(sure: float) -> float:
-    bound = min(max(sure, 1e-6), 1 - 1e-6)
-    return log(bound / (1 - bound))
+def _sure(odds: float) -> float:
+    bound = min(max(odds, -30.0), 30.0)
+    return round(1 / (1 + exp(-bound)), 9)
 
 
 def _is_fit(memory: Memory) -> bool:

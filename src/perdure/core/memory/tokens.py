@@ -45,13 +45,19 @@ _PHRASES: Final = tuple(
     )
 )
 _ASIDE: Final = re.compile(
-    r"^(?:(?:note|reminder|remember|fyi|update|apparently|heads[- ]up|noted|btw)\b(?: that)?[:,]? "
+    r"^(?:(?:(?:\w+ )?note|reminder|remember|fyi|(?:\w+ )?update|apparently|heads[- ]up|noted|btw|for the record|memo"
+    r"|(?:minor |quick |small )?(?:correction|change)|(?:new |latest |more )?(?:info|information|news)|just so you know"
+    r"|for reference|latest|new|revised|confirmed|important|context|background)\b(?: that)?[:,] "
+    r"|(?:note|reminder|remember|fyi|apparently|heads[- ]up|noted|btw) (?:that )?"
     r"|(?:the )?user (?:says|said|mentioned|noted|confirmed|told us|reports|reported|added|explained)\b(?: that)?[:,]? "
     r"(?!(?:that )?(?:they|he|she|it)\b)"
-    r"|(?:from|in|as of) (?:today's|the|a|this|our|the last) (?:chat|call|conversation|talk|session)[:,] )"
+    r"|as of (?:now|today|yesterday|recently|(?:this|last) (?:week|month|quarter|year))[:,] "
+    r"|(?:from|in|as of|per|after) (?:today's|the|a|this|our|the last) "
+    r"(?:chat|call|conversation|talk|session|meeting|e-?mail)[:,] )"
     r"|(?<=[.!;]) (?:(?:worth|good to|to be|please)? ?(?:keep(?:ing)?|kept|know|remember|bear)(?: in mind)?"
     r"|noted for later|mentioned in passing|confirmed(?: by [\w ]{1,20})?|(?:[\w]+ )?confirmed (?:it|this|that))\.?$"
-    r"| \((?:from|as|per|via|noted|said|mentioned|confirmed|according)\b[^()]{1,40}\)\.?$",
+    r"| \((?:from|as|per|via|noted|said|mentioned|confirmed|according|came up|told|heard|source|verified|checked|seen"
+    r"|asked|discussed|repeated|reported)\b[^()]{0,40}\)\.?$",
     re.IGNORECASE,
 )
 """What is said about a note and not by it, before and after it."""
