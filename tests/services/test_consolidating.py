@@ -147,7 +147,7 @@ async def test_a_run_that_was_killed_comes_to_the_same_as_one_that_was_not(world
     assert found == wanted
 
 
-async def test_an_embedder_that_fails_is_as_if_there_were_none(world: World) -> None:
+async def test_where_an_embedder_fails_words_alone_decide_and_steps_say_so(world: World) -> None:
     def broken(embedder: Any, texts: Any) -> Any:
         raise RuntimeError("no")
 
@@ -155,7 +155,10 @@ async def test_an_embedder_that_fails_is_as_if_there_were_none(world: World) -> 
     await told(world, memories, *LEARNT)
     consolidating = Consolidating(memories, weights=weights, nearness=broken)
     alone = Consolidating(memories, weights=weights)
-    assert await consolidating.preview(ANA) == await alone.preview(ANA) != ()
+    found, wanted = await consolidating.preview(ANA), await alone.preview(ANA)
+    assert [(step.id, step.by) for step in found] == [(step.id, step.by) for step in wanted] != []
+    assert any(step.reason.endswith("sure, by words alone: the embedder failed)") for step in found)
+    assert not any("embedder" in step.reason for step in wanted)
 
 
 async def test_a_dry_run_writes_nothing_and_tells_what_a_run_would_find(world: World) -> None:

@@ -194,11 +194,12 @@ class Consolidating:
             beside = Beside(memories, since)
             if not beside.pairs:
                 return ()
-            near = None
+            near, lacking = None, False
             if embedder is not None and nearness is not None:
-                with suppress(Exception):  # whatever an embedder raises: one that fails is one that is not there
-                    near = nearness(embedder, beside.texts)
-            return beside.settled(weights(), near)
+                lacking = True
+                with suppress(Exception):  # whatever an embedder raises: steps say that they were taken without it
+                    near, lacking = nearness(embedder, beside.texts), False
+            return beside.settled(weights(), near, lacking=lacking)
 
         return await aside(settle)
 

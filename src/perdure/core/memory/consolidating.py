@@ -201,9 +201,13 @@ def _outdated(live: Sequence[Memory], settled: Sequence[Settled], taken: Sequenc
         if pair.verdict != "newer" or older is None or newer is None or not gone.isdisjoint((older.id, newer.id)):
             continue
         if may_replace(newer, older):
-            reason = f"a later statement tells how it is now ({pair.sure:.0%} sure)"
+            reason = f"a later statement tells how it is now ({_sureness(pair)})"
             found.append(Step(phase="newer", id=older.id, by=newer.id, reason=reason))
     return found
+
+
+def _sureness(pair: Settled) -> str:
+    return f"{pair.sure:.0%} sure{', by words alone: the embedder failed' if pair.lacking else ''}"
 
 
 # ── same ──
@@ -219,7 +223,7 @@ def _repeated(live: Sequence[Memory], settled: Sequence[Settled], taken: Sequenc
             continue
         if may_repeat(one, other):
             goes, stays = sorted((one, other), key=_worth)
-            reason = f"another one says the same in other words ({pair.sure:.0%} sure)"
+            reason = f"another one says the same in other words ({_sureness(pair)})"
             found.append(Step(phase="same", id=goes.id, by=stays.id, reason=reason))
     return found
 

@@ -45,6 +45,8 @@ class Settled(msgspec.Struct, frozen=True):
     newer: str
     verdict: Verdict | Literal["doubtful"]
     sure: float
+    lacking: bool = False
+    """Whether words alone decided because the embedder failed."""
 
 
 class Beside:
@@ -80,8 +82,8 @@ class Beside:
             for number, (memory, gist) in enumerate(zip(self._memories, self.gists, strict=True))
         ]
 
-    def settled(self, weights: Weights, near: Nearness | None = None) -> tuple[Settled, ...]:
-        """What is settled, the surest first, and then what is doubtful."""
+    def settled(self, weights: Weights, near: Nearness | None = None, *, lacking: bool = False) -> tuple[Settled, ...]:
+        """What is settled, the surest first, and then what is doubtful. `lacking`: a nearness should be there."""
         found: list[tuple[float, int, int, Verdict]] = []
         for pair, numbers in self.measured(weights, near):
             odds = summed(weights.trees, numbers) if weights.trees else pair.odds
@@ -94,10 +96,10 @@ class Beside:
                 break
             ids = self._memories[one].id, self._memories[other].id
             if sure < weights.sure[verdict == "newer"]:
-                doubtful.append(Settled(*ids, "doubtful", sure))
+                doubtful.append(Settled(*ids, "doubtful", sure, lacking))
             elif taken.isdisjoint((one, other)):
                 taken |= {one, other}
-                settled.append(Settled(*ids, verdict, sure))
+                settled.append(Settled(*ids, verdict, sure, lacking))
         return *settled, *doubtful
 
     def measured(self, weights: Weights, near: Nearness | None = None) -> Iterator[tuple[Laid, dict[str, float]]]:
