@@ -35,7 +35,7 @@ from perdure.indexes.nearness import Nearness
 
 WEIGHTS = Path(__file__).parents[1] / "src" / "perdure" / "compose" / "pairs.tsv.gz"
 EMBEDDERS = ("none", "wordllama", "minilm")
-SURE = (0.66, 0.7)
+SURE = (0.71, 0.75)
 """How sure one must be to act: that two say the same, that one makes the other untrue."""
 APART = 14_000
 """Pairs of a set that are neither, of which is learnt."""
@@ -44,7 +44,7 @@ WIDELY = 3
 LOOSE, STEPS = 0.1, 250
 PARTS, FOLDS = 8, 4
 """The part of a set that is looked at by itself, and how often sums are learnt without some sets, for trees."""
-TREES, LEAVES, FEWEST, PACE, CALM = 120, 15, 60, 0.08, 5.0
+TREES, LEAVES, FEWEST, PACE, CALM = 240, 15, 60, 0.08, 5.0
 """How many trees, how many ends of each, how many pairs at each end; how fast they learn, and how carefully."""
 
 
