@@ -106,7 +106,8 @@ def examples(name: str, seed: int = 5) -> list[tuple[list[str], int]]:
 
 def learnt(sets: list[str]) -> Weights:
     """Weights from some sets."""
-    rows: list[dict[str, float]] = []
+    asked: list[str] = []
+    rows: list[Any] = []
     verdicts: list[int] = []
     for fold in range(FOLDS):
         weights = summing([name for number, name in enumerate(sets) if number % FOLDS != fold])
@@ -114,10 +115,11 @@ def learnt(sets: list[str]) -> Weights:
             for shown in (room(name), room(name, PARTS)):
                 for near in shown.near:
                     for pair, numbers in shown.beside.measured(weights, near):
-                        rows.append(numbers)
+                        asked = asked or [*numbers]
+                        rows.append(np.array([numbers[number] for number in asked], dtype=np.float32))
                         verdicts.append(shown.verdict(pair.older, pair.newer))
         print(f"  {len(rows)} pairs beside others", file=sys.stderr, flush=True)
-    return msgspec.structs.replace(summing(sets), trees=tuple(_grown(rows, verdicts)))
+    return msgspec.structs.replace(summing(sets), trees=tuple(_grown(asked, np.stack(rows), verdicts)))
 
 
 def summing(sets: list[str]) -> Weights:
@@ -156,12 +158,10 @@ def _lines(known: list[str], weights: Any) -> Iterator[str]:
     yield f"sure\t{SURE[0]}\t{SURE[1]}"
 
 
-def _grown(rows: list[dict[str, float]], verdicts: list[int]) -> Iterator[Tree]:
-    """Trees that tell whether a pair is something."""
+def _grown(asked: list[str], table: Any, verdicts: list[int]) -> Iterator[Tree]:
+    """Trees that tell from a table of numbers whether a pair is something."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    asked = [*rows[0]]
-    table = np.array([[row[name] for name in asked] for row in rows], dtype=np.float32)
     model: Any = HistGradientBoostingClassifier(
         learning_rate=PACE,
         max_iter=TREES,
