@@ -7,13 +7,13 @@ from weakref import WeakKeyDictionary
 
 class _Round:
     """Who asked on one event loop since the last call: how many, of those how many had by the turn before, for how many
-    turns nobody has, since when; and whether the last call was for several.
+    turns nobody has, since when; whether the last call was for several; and how often in a row one was alone.
     """
 
-    __slots__ = ("asked", "crowded", "quiet", "seen", "since")
+    __slots__ = ("alone", "asked", "crowded", "quiet", "seen", "since")
 
     def __init__(self) -> None:
-        self.asked = self.seen = self.quiet = 0
+        self.asked = self.seen = self.quiet = self.alone = 0
         self.since = 0.0
         self.crowded = False
 
@@ -31,21 +31,38 @@ class Gathering:
     """Turns: what came in takes a few to be looked at, let in and handed over."""
     LONGEST: Final = 0.005
     """Seconds after which it calls, whoever else may come."""
+    IN_A_ROW: Final = 8
+    """Times that a turn is not ended for one who is alone."""
 
     def __init__(self) -> None:
         self._rounds: WeakKeyDictionary[Any, _Round] = WeakKeyDictionary()
 
     def __call__(self, callback: Callable[[int], None]) -> None:
+        loop, found = self._round()
+        found.asked += 1
+        if found.asked == 1:
+            found.since = loop.time()
+            loop.call_soon(self._turn, loop, found, callback)
+
+    def alone(self) -> bool:
+        """Whether nobody else can come in this turn of the event loop: then its end need not be waited for. Not for
+        ever: now and then a turn ends, and whoever waits for something else gets on.
+        """
+        loop, found = self._round()
+        if found.asked or found.crowded or found.alone >= self.IN_A_ROW or getattr(loop, "_ready", True):
+            found.alone = 0
+            return False
+        found.alone += 1
+        return True
+
+    def _round(self) -> tuple[Any, _Round]:
         import asyncio
 
         loop = asyncio.get_running_loop()
         found = self._rounds.get(loop)
         if found is None:
             found = self._rounds[loop] = _Round()
-        found.asked += 1
-        if found.asked == 1:
-            found.since = loop.time()
-            loop.call_soon(self._turn, loop, found, callback)
+        return loop, found
 
     def _turn(self, loop: Any, found: _Round, callback: Callable[[int], None]) -> None:
         if found.crowded and loop.time() - found.since < self.LONGEST:

@@ -62,7 +62,8 @@ class Leading(ABC, Generic[J]):
         if not blocking():
             self._queue.append(job)
             self._start()
-            self._gathering(self._see_to)
+            if not (self._gathering.alone() and self._commits_here()):
+                self._gathering(self._see_to)
             if self._closed:  # by another thread, just now: its own thread may not see the job any more
                 with self._lock:
                     self._commit_batch()

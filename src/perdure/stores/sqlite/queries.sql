@@ -5,6 +5,10 @@ SELECT coalesce(max(position), 0) FROM record
 UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?
 WHERE no = ? AND session_id = ? AND state_version = ? AND digest = coalesce(?, digest) AND salt IS ?
 
+-- name: go_on
+UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?
+WHERE no = ? AND session_id = ? AND state_version = ? AND digest = coalesce(?, digest) AND salt IS ?
+
 -- name: relist
 UPDATE session SET state_version = ?, digest = ?, last_active_at = ?, turns = ?, open_turn = ?,
     owner_id = ?, title = ?, lifecycle_phase = ?, schema_version = ?, expires_at = ?, account = ?, metadata = ?,
@@ -76,6 +80,7 @@ DELETE FROM label WHERE session = ?
 
 -- name: insert_key
 INSERT INTO idempotency (scope, principal, key, fingerprint, session, first, last) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING
 
 -- name: key
 SELECT i.fingerprint, s.session_id, i.first, i.last FROM idempotency AS i JOIN session AS s ON s.no = i.session

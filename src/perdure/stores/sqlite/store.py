@@ -153,7 +153,7 @@ class SqliteStore:
             self._packed(commit, self._owners.known(commit) or await self._owners.found(commit, self._place))
             for commit in commits
         ]
-        plain = len(commits) == 1 and not commits[0].accounts and not commits[0].rewrites
+        plain = len(commits) == 1 and not (commits[0].accounts or commits[0].rewrites or commits[0].key)
         brief = self._hasty and len(commits) == 1 and not commits[0].rewrites and len(packed[0][2]) <= BRIEF
         try:
             position = await self._write(lambda tx: writes.append(tx, packed), guarded=not plain, brief=brief)

@@ -16,7 +16,7 @@ import apsw
 
 from perdure.core.errors import PerdureError, StorePoisoned
 from perdure.core.session.ids import SessionId
-from perdure.ports.store import KeyTaken
+from perdure.ports.store import Commit, KeyTaken, Row
 from perdure.stores.leading import MAX_BATCH, Leading
 from perdure.stores.packing import PACKING, Packing
 from perdure.stores.sqlite.connection import connect, translate
@@ -42,21 +42,29 @@ class Transaction:
         self.places: dict[SessionId, int] = {}
         """Numbers of sessions seen before, to be tried first; an erased session's may have become another's."""
         self._stirred: dict[int, int] = {}
+        self._standing: dict[SessionId, tuple[bytes, int | None]] = {}
+        """Where sessions stood when they were last written to: their digest and their open turn."""
         self.destroys = False
         """Set by operations that destroy content: the log must not keep it after the commit."""
 
-    def stir(self, session: SessionId, no: int, activity: int) -> None:
+    def stir(self, row: Row, no: int, activity: int) -> None:
         """Keep the coarse activity of a session in step; most appends find it unchanged and pay nothing."""
         if self._stirred.get(no) != activity:
             if len(self._stirred) > MAX_REMEMBERED:
                 self.forget()
             self.execute(QUERIES["stir"], (activity, no))
             self._stirred[no] = activity
-            self.places[session] = no
+            self.places[row.session] = no
+        self._standing[row.session] = row.digest, row.open_turn
+
+    def stands(self, commit: Commit) -> bool:
+        """Whether a commit goes on from what was written here, in the same turn: then what lists open turns stays."""
+        return self._standing.get(commit.row.session) == (commit.expected_digest, commit.row.open_turn)
 
     def forget(self) -> None:
         """Remember nothing: what was written may have been undone."""
         self._stirred.clear()
+        self._standing.clear()
         self.places.clear()
 
 

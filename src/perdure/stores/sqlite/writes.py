@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from perdure.core.errors import PerdureError
 from perdure.core.session import budget
 from perdure.core.session.budget import Account, AccountMove
 from perdure.core.session.ids import SessionId, raw
@@ -41,11 +42,19 @@ Packed = tuple[Commit, Place, bytes]
 
 def append(tx: Transaction, commits: Sequence[Packed]) -> int:
     """All commits, each checked first: key, blobs, version, accounts. The bodies were packed before the lock was
-    taken.
+    taken. Of one commit alone the key is looked for when it is noted, or when something else is in the way.
     """
-    for commit, _, _ in commits:
-        if commit.key is not None:
-            _refuse_known_key(tx, commit.key)
+    if len(commits) > 1:
+        _refuse_known_keys(tx, commits)
+        return _append(tx, commits)
+    try:
+        return _append(tx, commits)
+    except PerdureError:
+        _refuse_known_keys(tx, commits)
+        raise
+
+
+def _append(tx: Transaction, commits: Sequence[Packed]) -> int:
     uses = [uses_of(tx.packing, place.tenant, commit.record) for commit, place, _ in commits]
     for pointed in uses:
         if pointed:
@@ -61,11 +70,12 @@ def append(tx: Transaction, commits: Sequence[Packed]) -> int:
     return position
 
 
-def _refuse_known_key(tx: Transaction, use: KeyUse) -> None:
-    scope = 0 if use.session is None else _no(tx, use.session)
-    found = remembered(tx.packing, tx, scope, use) if scope is not None else None
-    if found is not None:
-        raise KeyTaken(found)
+def _refuse_known_keys(tx: Transaction, commits: Sequence[Packed]) -> None:
+    for use in [commit.key for commit, _, _ in commits if commit.key is not None]:
+        scope = 0 if use.session is None else _no(tx, use.session)
+        found = remembered(tx.packing, tx, scope, use) if scope is not None else None
+        if found is not None:
+            raise KeyTaken(found)
 
 
 def remembered(packing: Packing, tx: Asks, scope: int, use: KeyUse) -> Remembered | None:
@@ -101,8 +111,11 @@ def _refuse_taken(tx: Transaction, session: SessionId) -> None:
 
 def _advance(tx: Transaction, commit: Commit, place: Place) -> int:
     row = commit.row
-    values: tuple[Any, ...] = (row.version, row.digest, row.active_at, row.turns, row.open_turn)
-    statement = Q["touch"]
+    values: tuple[Any, ...] = (row.version, row.digest, row.active_at, row.turns)
+    statement = Q["go_on"]
+    if commit.listing or not tx.stands(commit):
+        values += (row.open_turn,)
+        statement = Q["touch"]
     if commit.listing:
         statement = Q["relist"]
         title, labels, card = tx.packing.keep_card(place, row)
@@ -118,7 +131,7 @@ def _advance(tx: Transaction, commit: Commit, place: Place) -> int:
             row.due_at,
         )
     no = _advanced(tx, commit, place, statement, values)
-    tx.stir(row.session, no, row.active_at >> ACTIVITY_SHIFT)
+    tx.stir(row, no, row.active_at >> ACTIVITY_SHIFT)
     if commit.listing:
         tx.execute(Q["drop_labels"], (no,))
         _insert_labels(tx, no, row)
@@ -149,10 +162,7 @@ def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: 
     tx.execute(Q["insert_record"], (no, record.first, record.last, commit.row.digest, body))
     position: int = tx.position()
     if commit.key is not None:
-        scope = 0 if commit.key.session is None else no
-        kept = tx.packing.key(commit.key.principal, commit.key.key)
-        fingerprint = tx.packing.fingerprint(commit.key.fingerprint)
-        tx.execute(Q["insert_key"], (scope, commit.key.principal, kept, fingerprint, no, record.first, record.last))
+        _note_key(tx, no, commit.key, record)
     for item in commit.checkpoints:
         tx.execute(Q["save_checkpoint"], checkpoint_values(tx.packing, place, no, item))
     for dropped in commit.dropped_checkpoints:
@@ -168,6 +178,17 @@ def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: 
     if commit.snapshot is not None:
         cache(tx, no, place, commit.snapshot)
     return position
+
+
+def _note_key(tx: Transaction, no: int, use: KeyUse, record: Record) -> None:
+    """Remember a key for what it was used for; `KeyTaken` if it was used before."""
+    scope = 0 if use.session is None else no
+    kept, fingerprint = tx.packing.key(use.principal, use.key), tx.packing.fingerprint(use.fingerprint)
+    tx.execute(Q["insert_key"], (scope, use.principal, kept, fingerprint, no, record.first, record.last))
+    if tx.changes() == 0:
+        found = remembered(tx.packing, tx, scope, use)
+        if found is not None:
+            raise KeyTaken(found)
 
 
 def _rewrite(tx: Transaction, no: int, place: Place, record: Record) -> None:
