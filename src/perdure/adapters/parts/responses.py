@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from perdure import errors
 from perdure.adapters.parts.texts import one_text
 from perdure.events import Item, Message, Spoken, ToolAsked, ToolFinished, native
@@ -25,6 +27,8 @@ HOLE: Final = "\0"
 """Where the text goes that is stored beside the item. JSON has no such character of its own."""
 _PLACEHOLDER: Final = '"\\u0000"'
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_quickly: Final = msgspec.json.Encoder().encode
+_read: Final = msgspec.json.Decoder().decode
 
 
 def plain(item: Any) -> dict[str, Any]:
@@ -45,6 +49,9 @@ def written(items: Iterable[Any]) -> list[list[Spoken]]:
 
 def as_json(item: Mapping[str, Any]) -> str:
     """An item word for word. `Invalid` for what JSON has no words for."""
+    quick = _at_once(item)
+    if quick is not None:
+        return quick
     try:
         text = _encode(item)
     except (TypeError, ValueError, RecursionError) as error:
@@ -54,6 +61,15 @@ def as_json(item: Mapping[str, Any]) -> str:
     except UnicodeEncodeError:  # half a surrogate pair: escaped, it can be kept
         return json.dumps(item, separators=(",", ":"))
     return text
+
+
+def _at_once(value: Any) -> str | None:
+    """The JSON of plain data; None where reading it would not give the very same: there `json` has the last word."""
+    try:
+        text = _quickly(value)
+        return text.decode() if _read(text) == value else None
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        return None
 
 
 def recorded(text: str) -> list[Spoken]:
@@ -74,13 +90,8 @@ def _holed(item: dict[str, Any]) -> list[Spoken] | None:
     if found is None:
         return None
     payload, text, rest = found
-    try:
-        shape = _encode(rest)
-        if not shape.isascii():
-            shape.encode()
-    except (TypeError, ValueError, RecursionError):  # told by `as_json`, which is asked next
-        return None
-    if shape.count(_PLACEHOLDER) != 1 or not _sound(text):
+    shape = _at_once(rest)
+    if shape is None or shape.count(_PLACEHOLDER) != 1 or not _sound(text):
         return None
     return native(BY, shape.replace(_PLACEHOLDER, HOLE), [payload])
 
