@@ -24,13 +24,20 @@ class _Unbroken(Generic[T]):
         self._work = work
 
     def __await__(self) -> Generator[Any, None, T]:
+        try:
+            awaited = self._work.send(None)
+        except StopIteration as finished:  # it had nothing to wait for
+            value: T = finished.value
+            return value
+        return (yield from self._steadily(awaited))
+
+    def _steadily(self, awaited: Any) -> Generator[Any, None, T]:
         from asyncio import CancelledError, current_task, get_running_loop
 
         loop, task, cancelled = get_running_loop(), current_task(), None
         before = task.cancelling() if task is not None else 0
         try:
             while True:
-                awaited = self._work.send(None)
                 if awaited is None:  # a mere turn of the loop
                     awaited = loop.create_future()
                     loop.call_soon(tell, awaited)
@@ -48,6 +55,7 @@ class _Unbroken(Generic[T]):
                         if awaited.done():
                             continue  # this is what became of it, which tells the work by itself
                         raise
+                awaited = self._work.send(None)
         except StopIteration as finished:
             if cancelled is not None:
                 raise cancelled from None

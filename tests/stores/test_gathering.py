@@ -65,3 +65,44 @@ async def test_nobody_waits_for_ever_for_others_who_keep_coming() -> None:
         gathering(calls.append)
         await turns(1)
     assert len(calls) >= 3
+
+
+async def test_nobody_waits_for_the_end_of_a_turn_in_which_nobody_else_can_come() -> None:
+    gathering = Gathering()
+    assert gathering.alone()
+    asyncio.get_running_loop().call_soon(print)
+    assert not gathering.alone(), "somebody else has work to do in this turn"
+    await turns(1)
+    assert gathering.alone()
+    gathering(print)
+    assert not gathering.alone(), "another one has come in this turn"
+
+
+async def test_one_who_comes_alone_again_and_again_lets_a_turn_end_now_and_then() -> None:
+    gathering = Gathering()
+    found = [gathering.alone() for _ in range(3 * (gathering.IN_A_ROW + 1))]
+    assert found == 3 * [*gathering.IN_A_ROW * [True], False]
+
+
+async def test_after_a_crowd_nobody_is_alone_until_one_was() -> None:
+    gathering = Gathering()
+    for _ in range(2):
+        gathering(lambda _: None)
+    await turns(1)
+    assert not gathering.alone()
+    gathering(lambda _: None)
+    await turns(gathering.QUIET + 2)
+    assert gathering.alone()
+
+
+def test_of_a_loop_that_tells_nothing_the_end_of_the_turn_is_waited_for() -> None:
+    class Silent:
+        def time(self) -> float:
+            return 0.0
+
+    gathering, loop = Gathering(), Silent()
+    asyncio._set_running_loop(loop)  # type: ignore[arg-type]  # what another kind of loop does
+    try:
+        assert not gathering.alone()
+    finally:
+        asyncio._set_running_loop(None)

@@ -34,6 +34,22 @@ async def test_one_task_alone_needs_no_other_thread(tmp_path: Path) -> None:
         writer.close()
 
 
+async def test_one_task_that_writes_on_and_on_lets_the_others_get_on(tmp_path: Path) -> None:
+    writer, loop, turned = opened(tmp_path / "a.db"), asyncio.get_running_loop(), [0]
+
+    def turn() -> None:
+        turned[0] += 1
+        loop.call_later(0, turn)
+
+    try:
+        loop.call_later(0, turn)
+        for _ in range(90):
+            assert await writer.submit(who, brief=True) == HERE
+    finally:
+        writer.close()
+    assert turned[0] >= 9
+
+
 async def test_several_tasks_are_served_by_the_writers_thread_while_the_loop_goes_on(tmp_path: Path) -> None:
     writer = opened(tmp_path / "a.db")
     try:

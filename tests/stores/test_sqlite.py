@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from perdure.core.session.turns import TurnFinished, TurnStarted
 from perdure.ports.store import Store
 from perdure.stores.sqlite import SqliteStore
 from perdure.testing import FixedAmbient, StoreContract
+from perdure.testing.building import Builder, said
 from perdure.waiting import drive
 
 
@@ -23,6 +26,26 @@ class TestSqlite(StoreContract):
         await store.close()
         assert isinstance(store, SqliteStore)
         return SqliteStore(store.path, FixedAmbient())
+
+
+async def test_two_who_write_to_one_session_in_turn_agree_on_its_open_turn(tmp_path: Path) -> None:
+    stores = [SqliteStore(str(tmp_path / "a.db"), FixedAmbient()) for _ in range(2)]
+    make = Builder(FixedAmbient())
+    try:
+        made = make.create()
+        await stores[0].append([made.commit])
+        steps = [TurnStarted(), said("a"), TurnFinished(), TurnStarted(), said("b"), TurnFinished(), said("c")]
+        for number, payload in enumerate((*steps, *steps)):
+            following = make.append(made, payload)
+            await stores[number % 3 % 2].append([replace(following.commit, expected_digest=made.digest)])
+            made = following
+            for store in stores:
+                head = await store.head(made.session)
+                assert head is not None
+                assert head.row.open_turn == made.commit.row.open_turn
+    finally:
+        for store in stores:
+            await store.close()
 
 
 def test_a_question_that_waits_for_a_fork_is_asked_after_it_or_refused_when_the_store_closes(tmp_path: Path) -> None:

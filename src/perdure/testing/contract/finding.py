@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from perdure.core.session.ids import SessionId
 from perdure.core.session.lifecycle import Moved, Phase
@@ -131,6 +132,18 @@ class Filtering:
         assert await self.found(store, open_turn=False) == [closed.session]
         await put(store, make.append(opened, TurnFinished()))
         assert await names(store, open_turn=True) == []
+
+    async def test_whether_a_turn_is_open_is_right_after_every_append(self, store: Store, make: Builder) -> None:
+        made = await put(store, make.create())
+        for payload in (said("a"), TurnStarted(), said("b"), said("c"), TurnFinished(), TurnStarted(), said("d")):
+            following = make.append(made, payload)
+            await store.append([replace(following.commit, expected_digest=made.digest)])
+            made = following
+            head = await store.head(made.session)
+            assert head is not None
+            assert head.row == made.commit.row
+            assert await self.found(store, open_turn=made.commit.row.open_turn is not None) == [made.session]
+            assert await names(store, open_turn=made.commit.row.open_turn is None) == []
 
     async def test_times_are_bounds_that_do_not_include_themselves(
         self, store: Store, make: Builder, ambient: FixedAmbient
