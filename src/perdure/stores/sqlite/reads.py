@@ -9,7 +9,7 @@ from perdure.core.errors import Damaged
 from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
-from perdure.ports.store import Change, Head, KeyUse, Remembered, Row, Run, Snapshot
+from perdure.ports.store import Change, Head, Row, Run, Snapshot
 from perdure.stores.columns import change_from, spelled
 from perdure.stores.packing import Packing
 from perdure.stores.sqlite import blobs, words
@@ -28,7 +28,6 @@ from perdure.stores.sqlite.rows import (
 )
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
-from perdure.stores.sqlite.writes import remembered as _remembered
 
 CUT: Final = "the file ends in the middle of a page: it was cut"
 _HEAD = f"""SELECT {ROW_COLUMNS}, anchor_version, anchor_digest, no,
@@ -130,14 +129,6 @@ def checkpoint(packing: Packing, connection: Asks, wanted: str) -> tuple[Session
     """One checkpoint, with its session."""
     found = connection.execute(Q["checkpoint"], (wanted,)).fetchone()
     return (spelled(found[15]), checkpoint_from(packing, found)) if found is not None else None
-
-
-def remembered(packing: Packing, connection: Asks, use: KeyUse) -> Remembered | None:
-    """What a key was used for."""
-    if use.session is None:
-        return _remembered(packing, connection, 0, use)
-    found = connection.execute(Q["place"], (raw(use.session),)).fetchone()
-    return _remembered(packing, connection, found[0], use) if found is not None else None
 
 
 def find(packing: Packing, connection: Asks, statement: str, values: list[Any]) -> tuple[Row, ...]:

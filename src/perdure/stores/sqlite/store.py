@@ -36,7 +36,7 @@ from perdure.stores.owning import Owners
 from perdure.stores.packing import Packing
 from perdure.stores.refusals import closed, refuse_doubles
 from perdure.stores.sqlite import connection as connections
-from perdure.stores.sqlite import finding, keeping, reads, streams, words, writes
+from perdure.stores.sqlite import finding, keeping, keys, reads, streams, words, writes
 from perdure.stores.sqlite.blobs import SqliteBlobs
 from perdure.stores.sqlite.haste import BRIEF
 from perdure.stores.sqlite.joining import Joining
@@ -230,7 +230,7 @@ class SqliteStore:
 
     async def remembered(self, use: KeyUse) -> Remembered | None:
         """What a key was used for."""
-        return await self._read(lambda connection: reads.remembered(self._packing, connection, use))
+        return await self._read(lambda connection: keys.remembered(self._packing, connection, use))
 
     async def account(self, account: str) -> Account | None:
         """An account as it stands."""

@@ -10,10 +10,10 @@ from perdure.core.session.ids import SessionId, raw
 from perdure.core.session.record import Record, both_redacted
 from perdure.core.session.write import Checkpoint
 from perdure.ports.seal import Place
-from perdure.ports.store import Commit, Head, KeyTaken, KeyUse, Remembered, Row, Segment, Snapshot, Stored
+from perdure.ports.store import Commit, Head, Row, Segment, Snapshot, Stored
 from perdure.stores.blobs import uses_of
-from perdure.stores.columns import checkpoint_values, remembered_from
-from perdure.stores.packing import Packing, deflate, label_pairs
+from perdure.stores.columns import checkpoint_values
+from perdure.stores.packing import deflate, label_pairs
 from perdure.stores.refusals import (
     moved_on,
     no_record,
@@ -25,7 +25,7 @@ from perdure.stores.refusals import (
     taken,
     unknown,
 )
-from perdure.stores.sqlite import blobs, rows, streams, words
+from perdure.stores.sqlite import blobs, keys, rows, streams, words
 from perdure.stores.sqlite.sql import QUERIES as Q
 from perdure.stores.sqlite.sql import Asks
 from perdure.stores.sqlite.writer import Transaction
@@ -45,12 +45,12 @@ def append(tx: Transaction, commits: Sequence[Packed]) -> int:
     taken. Of one commit alone the key is looked for when it is noted, or when something else is in the way.
     """
     if len(commits) > 1:
-        _refuse_known_keys(tx, commits)
+        keys.refuse_known(tx, [commit for commit, _, _ in commits])
         return _append(tx, commits)
     try:
         return _append(tx, commits)
     except PerdureError:
-        _refuse_known_keys(tx, commits)
+        keys.refuse_known(tx, [commits[0][0]])
         raise
 
 
@@ -68,20 +68,6 @@ def _append(tx: Transaction, commits: Sequence[Packed]) -> int:
         if pointed:
             blobs.note(tx, no, pointed)
     return position
-
-
-def _refuse_known_keys(tx: Transaction, commits: Sequence[Packed]) -> None:
-    for use in [commit.key for commit, _, _ in commits if commit.key is not None]:
-        scope = 0 if use.session is None else _no(tx, use.session)
-        found = remembered(tx.packing, tx, scope, use) if scope is not None else None
-        if found is not None:
-            raise KeyTaken(found)
-
-
-def remembered(packing: Packing, tx: Asks, scope: int, use: KeyUse) -> Remembered | None:
-    """What a key stands for, seen from any connection."""
-    found = tx.execute(Q["key"], (scope, use.principal, packing.key(use.principal, use.key))).fetchone()
-    return None if found is None else remembered_from(packing, use, found)
 
 
 def _create(tx: Transaction, commit: Commit, place: Place) -> int:
@@ -162,7 +148,7 @@ def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: 
     tx.execute(Q["insert_record"], (no, record.first, record.last, commit.row.digest, body))
     position: int = tx.position()
     if commit.key is not None:
-        _note_key(tx, no, commit.key, record)
+        keys.note(tx, no, commit.key, record)
     for item in commit.checkpoints:
         tx.execute(Q["save_checkpoint"], checkpoint_values(tx.packing, place, no, item))
     for dropped in commit.dropped_checkpoints:
@@ -178,17 +164,6 @@ def _store_record(tx: Transaction, no: int, commit: Commit, place: Place, body: 
     if commit.snapshot is not None:
         cache(tx, no, place, commit.snapshot)
     return position
-
-
-def _note_key(tx: Transaction, no: int, use: KeyUse, record: Record) -> None:
-    """Remember a key for what it was used for; `KeyTaken` if it was used before."""
-    scope = 0 if use.session is None else no
-    kept, fingerprint = tx.packing.key(use.principal, use.key), tx.packing.fingerprint(use.fingerprint)
-    tx.execute(Q["insert_key"], (scope, use.principal, kept, fingerprint, no, record.first, record.last))
-    if tx.changes() == 0:
-        found = remembered(tx.packing, tx, scope, use)
-        if found is not None:
-            raise KeyTaken(found)
 
 
 def _rewrite(tx: Transaction, no: int, place: Place, record: Record) -> None:
