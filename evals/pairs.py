@@ -197,8 +197,9 @@ class Result(NamedTuple):
 
 def tried(name: str, weights: Weights, embedder: str) -> Result:
     """How weights do on a set, by themselves."""
-    told, beside, near = room(name)
-    settled = beside.settled(weights, near[EMBEDDERS.index(embedder)])
+    told, near = notes(name), _embedder(embedder)
+    beside = Beside([memory(number, note) for number, note in enumerate(told)])
+    settled = beside.settled(weights, near and Nearness(near, beside.texts))
     good: Counter[str] = Counter()
     touched: set[str] = set()
     for pair in settled:

@@ -341,9 +341,12 @@ trifles. A duplicate is handled when one of both is left, what is outdated when 
 stale when it is no longer live. Touched is every other memory that is not exactly what it was before. After each run
 its undo restored every memory exactly.
 
-`drawn` comes from a generator that has stood beside the rules since they were first written. `general` and `mixed` were
-worded freely, by writers who knew nothing of rules or weights; nothing was learnt from either, nor mended after what is
-missed in them. The other sets of evals/wordings are what the weights were learnt from (`make learn-pairs`).
+`drawn` comes from a generator that has stood beside the rules since they were first written. The others were worded
+freely, by writers who knew nothing of rules or weights, and nothing was learnt from them: `general` and `mixed` as
+people note things down, and `mingled`, `public` and `team` so that the two notes of a pair share as few words as
+natural speech allows (`Logs of backup-runner are deleted after 60 days` after `Log lines of backup-runner are stored
+for 180 days`). What still has to be told apart there by knowing what words mean, a model may be asked. The other sets
+of evals/wordings are what the weights were learnt from (`make learn-pairs`).
 
 | memories | embedder | handled | others touched | seconds |
 |---|---|---|---|---|
@@ -369,7 +372,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m evals.planted", description=__doc__)
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--wordings", help="a set of evals/wordings instead: general and mixed are held out")
+    parser.add_argument(
+        "--wordings",
+        help="a set of evals/wordings instead; from general, mixed, mingled, public and team nothing is learnt",
+    )
     parser.add_argument("--embedder", default="none", help="auto, none, or the name of one that is installed")
     parser.add_argument("--show", type=int, default=10, help="as many of those that went wrong are shown")
     parser.add_argument(

@@ -4,9 +4,13 @@ from collections import Counter
 
 import pytest
 
-from evals.pairs import Example, tried
-from evals.wordings import HELD_OUT, names, notes
+from evals.pairs import Room, tried
+from evals.wordings import HELD_OUT, Note, names, notes
 from perdure.compose.weights import weights
+from perdure.core.memory.settling import Beside
+
+LEAST = {"general": 250, "mixed": 250, "mingled": 200, "public": 120, "team": 120}
+"""Contradictions of which so many are found by words alone; the last three sets share few words by design."""
 
 
 @pytest.mark.parametrize("name", sorted({*names()} - {"drawn"}))
@@ -24,12 +28,19 @@ def test_a_set_is_whole(name: str) -> None:
 @pytest.mark.parametrize("name", HELD_OUT)
 def test_weights_do_well_on_what_nothing_was_learnt_from(name: str) -> None:
     result = tried(name, weights(), "none")
-    assert result.outdated > 200
-    assert result.duplicates > 180  # those of the very same words are left to rules
-    assert result.touched < 40
+    assert result.outdated > LEAST[name]
+    assert result.duplicates > 140  # those of the very same words are left to rules
+    assert result.touched < 90
 
 
-def test_an_example_has_what_each_embedder_says() -> None:
-    pair = Example(["=a", "near:?", "near:?:0/0", "kin:?:00", "told:1"], (("?", "?"), ("7", "-1")), 1)
-    assert pair.by(0) == pair.signs
-    assert pair.by(1) == ["=a", "near:7", "near:7:0/0", "kin:-1:00", "told:1"]
+def test_of_two_notes_it_is_known_what_they_are() -> None:
+    told = [
+        Note("a", 3, "base", 1, 0.5, None),
+        Note("b", 2, "duplicate", 1, 0.5, None),
+        Note("c", 3, "outdated", 2, 0.5, None),
+        Note("d", 2, "newer", 2, 0.5, None),
+        Note("e", 2, "other", -1, 0.5, None),
+        Note("f", 2, "other", -1, 0.5, None),
+    ]
+    shown = Room(told, Beside([]), [])
+    assert [shown.verdict(0, 1), shown.verdict(2, 3), shown.verdict(1, 2), shown.verdict(4, 5)] == [1, 2, 0, 0]
