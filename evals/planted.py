@@ -343,10 +343,9 @@ its undo restored every memory exactly.
 
 `drawn` comes from a generator that has stood beside the rules since they were first written. The others were worded
 freely, by writers who knew nothing of rules or weights, and nothing was learnt from them: `general` and `mixed` as
-people note things down, and `mingled`, `public` and `team` so that the two notes of a pair share as few words as
-natural speech allows (`Logs of backup-runner are deleted after 60 days` after `Log lines of backup-runner are stored
-for 180 days`). What still has to be told apart there by knowing what words mean, a model may be asked. The other sets
-of evals/wordings are what the weights were learnt from (`make learn-pairs`).
+people note things down, `mingled`, `public` and `team` with the two notes of a pair worded apart from each other, so
+that they share few words (`Everything we sell to Redfern Textiles is reduced by half` and `We agreed to give Redfern
+Textiles 50% off`). The other sets of evals/wordings are what the weights were learnt from (`make learn-pairs`).
 
 | memories | embedder | handled | others touched | seconds |
 |---|---|---|---|---|

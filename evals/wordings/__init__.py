@@ -2,8 +2,9 @@
 
 Each set has 5,000 notes of one field, made from several hundred sentences: pairs of which the later one repeats the
 earlier one in other words, or makes it untrue; notes that are over, or trifles; and notes that are to be left alone.
-`drawn` comes from the generator of `evals.planted`. Those who wrote `mingled`, `team`, `public` and nine others were
-asked to have the two of a pair share as few words as people would. From five sets nothing is learnt.
+`drawn` comes from the generator of `evals.planted`. Thirteen sets are harder than the others (folk, institutions,
+ledgers, mingled, premises, private, public, software, systems, team, trade, varied, working): the two notes of a pair
+were worded apart from each other, and share few words. From five sets nothing is learnt.
 """
 
 import gzip
