@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from perdure.core.errors import Invalid
+from perdure.core.memory.owning import vault_of
 from perdure.core.memory.parts import LETHE, Memory, Source, Space, vault
 from perdure.core.memory.requests import CHOICES, Keeping, must_keep
 from perdure.core.session.shown import LONGEST, shown
@@ -23,11 +24,17 @@ _CHOICE: Final = re.compile(
 """How msgspec says that something is none of those there are."""
 
 
-def space_of(agent: Any, clade: Any, lethe: Any, own: str) -> Space:
-    """The space that these name; without a name, the vault of whoever asks."""
+def space_of(agent: Any, clade: Any, lethe: Any, own: str, owner: Any = None) -> Space:
+    """The space that these name; without a name, the vault of whoever asks. An owner's vault is the owner's own, or
+    that of their agent.
+    """
     wanted = given.flag_of(lethe, "lethe")
     if (agent is not None) + (clade is not None) + wanted > 1:
         raise Invalid("name one space: an agent's vault, a clade, or lethe")
+    if owner is not None:
+        if wanted or clade is not None:
+            raise Invalid("only vaults have an owner; name an agent beside it, or nothing")
+        return vault_of(given.text_of(owner, "owner"), "" if agent is None else given.text_of(agent, "agent"))
     if wanted:
         return LETHE
     if clade is not None:

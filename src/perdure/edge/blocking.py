@@ -253,13 +253,15 @@ class Perdure(Blocking):
         """
         return Session(self._behind.named(name))
 
-    def memory(self, agent: str | None = None, *, clade: str | None = None, lethe: bool = False) -> "MemorySpace":
+    def memory(
+        self, agent: str | None = None, *, owner: str | None = None, clade: str | None = None, lethe: bool = False
+    ) -> "MemorySpace":
         """What is remembered across sessions: in the vault of an agent, in a clade of siblings, or in lethe, which is
-        everybody's. Without a name, in the vault of whoever has the store open.
+        everybody's. Without a name, in the vault of whoever has the store open; with an owner, in theirs.
         """
         from perdure.edge.memory import MemorySpace
 
-        return MemorySpace(self._behind.memory(agent, clade=clade, lethe=lethe))
+        return MemorySpace(self._behind.memory(agent, owner=owner, clade=clade, lethe=lethe))
 
     def memories_from(
         self, *, session: Any = None, writer: str | None = None, uri: str | None = None

@@ -177,14 +177,18 @@ class AsyncPerdure(Timekeeping, Keeping):
         """Images, files and other content too large for the log."""
         return AsyncBlobs(self._services)
 
-    def memory(self, agent: str | None = None, *, clade: str | None = None, lethe: bool = False) -> "AsyncMemorySpace":
+    def memory(
+        self, agent: str | None = None, *, owner: str | None = None, clade: str | None = None, lethe: bool = False
+    ) -> "AsyncMemorySpace":
         """What is remembered across sessions: in the vault of an agent, in a clade of siblings, or in lethe, which is
-        everybody's. Without a name, in the vault of whoever has the store open.
+        everybody's. Without a name, in the vault of whoever has the store open. With an owner the vault is theirs, and
+        is what their sessions are shown.
         """
         from perdure.edge.asked import space_of
         from perdure.edge.memory import AsyncMemorySpace
 
-        return AsyncMemorySpace(self._services, space_of(agent, clade, lethe, self._services.sessions.identity.who))
+        own = self._services.sessions.identity.who
+        return AsyncMemorySpace(self._services, space_of(agent, clade, lethe, own, owner), owner)
 
     def memories_from(
         self, *, session: Any = None, writer: str | None = None, uri: str | None = None

@@ -30,9 +30,10 @@ Lines = list[bytes]
 class AsyncMemorySpace(Refining):
     """One space of memories: an agent's vault, a clade, or lethe. It holds nothing: everything is in the store."""
 
-    def __init__(self, services: Services, space: Space) -> None:
+    def __init__(self, services: Services, space: Space, owner: str | None = None) -> None:
         self._services = services
         self._space = space
+        self._owner = owner
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._space})"
@@ -269,7 +270,7 @@ class AsyncMemorySpace(Refining):
 
     async def _keep(self, asked: Sequence[Keeping], key: str | None) -> tuple[Memory, ...]:
         agent = self._space.name if self._space.namespace == "vault" else ""
-        return await self._services.memories.keep(self._space, asked, agent=agent, key=key)
+        return await self._services.memories.keep(self._space, asked, agent=agent, key=key, owner=self._owner)
 
     async def _change(self, id: str, asked: Changing) -> Memory:
         return await self._services.memories.update(self._space, id, asked)
@@ -291,7 +292,7 @@ class AsyncMemorySpace(Refining):
         )
 
     async def _planned(self, name: str) -> None:
-        await self._services.memories.plan(self._space, name)
+        await self._services.memories.plan(self._space, name, owner=self._owner)
 
 
 class MemorySpace(Blocking):

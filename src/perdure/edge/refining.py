@@ -25,6 +25,7 @@ class Refining:
 
     _services: Services
     _space: Space
+    _owner: str | None
 
     async def consolidate(self, *, dry: bool = False, progress: Progress | None = None) -> "Run":
         """Bring the space into order: what says the same becomes one, what is no longer true is superseded, what was of
@@ -111,7 +112,9 @@ class Refining:
 
     async def _extract(self, session: SessionId, dry: bool) -> "Extracted":
         return await self._services.home.do(
-            lambda: self._services.extracting.extract(session, self._space, dry=dry, agent=self._space.name)
+            lambda: self._services.extracting.extract(
+                session, self._space, dry=dry, agent=self._space.name, owner=self._owner
+            )
         )
 
     async def _propose(self, id: str, to: Space, evidence: tuple[str, ...], ttl: float | None) -> "Proposal":

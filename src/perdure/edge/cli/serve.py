@@ -58,7 +58,8 @@ def serve(as_json: bool, config: str | None, announce: str | None, show_config: 
         return
     found = configured.settings
     try:
-        import uvicorn  # noqa: F401 - asked for before anything is opened
+        import httptools  # noqa: F401 - asked for before anything is opened; other extras bring only the second
+        import uvicorn  # noqa: F401
     except ImportError:
         raise Refused("the server needs its extra; install perdure[server]") from None
     from perdure.edge.http.building import opened

@@ -150,15 +150,17 @@ class RemotePerdure(AsyncPerdure):
         """Images, files and other content too large for the log."""
         return RemoteBlobs(self._transport)
 
-    def memory(self, agent: str | None = None, *, clade: str | None = None, lethe: bool = False) -> "RemoteMemorySpace":
+    def memory(
+        self, agent: str | None = None, *, owner: str | None = None, clade: str | None = None, lethe: bool = False
+    ) -> "RemoteMemorySpace":
         """What is remembered across sessions: in the vault of one of the caller's agents, in a clade that lets them in,
-        or in lethe, which is everybody's. Without a name, in the caller's own vault.
+        or in lethe, which is everybody's. Without a name, in the caller's own vault; admins name another's owner.
         """
         from perdure.edge.asked import space_of
         from perdure.edge.client.memory import RemoteMemorySpace
 
-        space = space_of(agent, clade, lethe, self._transport.names.own)
-        place = {"namespace": "lethe"} if lethe else documents.given(agent=agent, clade=clade)
+        space = space_of(agent, clade, lethe, self._transport.names.own, owner)
+        place = {"namespace": "lethe"} if lethe else documents.given(agent=agent, clade=clade, owner=owner)
         return RemoteMemorySpace(self._transport, space, place)
 
     def memories_from(
