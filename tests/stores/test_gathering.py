@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from perdure.stores.gathering import Gathering
 
 
@@ -82,6 +84,16 @@ async def test_one_who_comes_alone_again_and_again_lets_a_turn_end_now_and_then(
     gathering = Gathering()
     found = [gathering.alone() for _ in range(3 * (gathering.IN_A_ROW + 1))]
     assert found == 3 * [*gathering.IN_A_ROW * [True], False]
+
+
+async def test_one_who_is_alone_holds_up_a_turn_for_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    gathering, now = Gathering(), [0.0]
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    found = []
+    for _ in range(4):
+        found.append(gathering.alone())
+        now[0] += 0.6 * gathering.LONGEST
+    assert found == [True, True, False, True]
 
 
 async def test_after_a_crowd_nobody_is_alone_until_one_was() -> None:

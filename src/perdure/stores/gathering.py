@@ -30,7 +30,7 @@ class Gathering:
     QUIET: Final = 6
     """Turns: what came in takes a few to be looked at, let in and handed over."""
     LONGEST: Final = 0.005
-    """Seconds after which it calls, whoever else may come."""
+    """Seconds after which it calls, whoever else may come; and for which one who is alone may hold up a turn."""
     IN_A_ROW: Final = 8
     """Times that a turn is not ended for one who is alone."""
 
@@ -49,7 +49,11 @@ class Gathering:
         ever: now and then a turn ends, and whoever waits for something else gets on.
         """
         loop, found = self._round()
-        if found.asked or found.crowded or found.alone >= self.IN_A_ROW or getattr(loop, "_ready", True):
+        now = loop.time()
+        if not found.alone:
+            found.since = now
+        enough = found.alone >= self.IN_A_ROW or now - found.since > self.LONGEST
+        if found.asked or found.crowded or enough or getattr(loop, "_ready", True):
             found.alone = 0
             return False
         found.alone += 1

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from perdure.core.memory.framing import ALONE
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.lexicon import BOUNDARIES, EXCLUSIVE
+from perdure.core.memory.marking import marks_of
 from perdure.core.memory.parts import Memory, MemoryType
 from perdure.core.memory.statements import Statement
 
@@ -37,7 +38,14 @@ def later(memory: Memory) -> tuple[int, int]:
 
 
 def may_meet(one: Memory, other: Memory) -> bool:
-    """Whether two memories can be about the same thing: said by the same person, of one kind, with like metadata."""
+    """Whether two memories can be about the same thing: they come from one corner, and tell of the same one as far as
+    they say.
+    """
+    return are_alike(one, other) and marks_of(one.content).fit(marks_of(other.content))
+
+
+def are_alike(one: Memory, other: Memory) -> bool:
+    """Whether two memories were said by the same person, are of one kind, and have like metadata."""
     if one.type is not other.type and not (one.type in _PLAIN and other.type in _PLAIN):
         return False
     if one.author.casefold() != other.author.casefold():

@@ -34,6 +34,19 @@ CONTRASTS: Final = frozenset(
     """.split()
 )
 """Words that one of two may not have alone if they are to say the same."""
+OPPOSITES: Final = tuple(
+    tuple(term_of(word) for word in pair.split())
+    for pair in "north south|east west|upper lower|staging production".split("|")
+)
+"""Words of which one has the first and another one the second where they tell of two things."""
+TELLING_APART: Final = frozenset(
+    term_of(word)
+    for word in """
+    red blue green yellow black white grey gray orange purple pink brown monday tuesday wednesday thursday friday
+    saturday sunday first second third fourth fifth
+    """.split()
+)
+"""Words before the verb that tell one thing from another of its kind: the red line, the Monday standup."""
 SURER: Final = 1.5
 """How much more must speak for `same` than for `newer`: of two that say the same the later one may stay as well, but of
 two that do not, what is untrue could."""
@@ -83,6 +96,8 @@ def weights_of(lines: Iterable[str]) -> Weights:
 
 def weighed(older: Gist, newer: Gist, around: Around, weights: Weights, alike: Alike = NEITHER) -> Sums:
     """What all signs say for `same` and for `newer`, beside nothing for neither."""
+    if _are_of_two(older, newer):
+        return NEVER, NEVER
     same, newest = weights.bias
     for sign in signs(older, newer, around, alike):
         found = weights.signs.get(sign)
@@ -97,6 +112,20 @@ def judged(sums: Sums) -> tuple[Verdict, float]:
     same, newest = sums
     high = max(sums)
     return ("same" if same > newest + SURER else "newer"), round(high + log(exp(same - high) + exp(newest - high)), 6)
+
+
+def _are_of_two(older: Gist, newer: Gist) -> bool:
+    """Whether they plainly tell of two: of the north and of the south, of Tim and of Tom. Then neither has to do with
+    the other, whatever else is alike.
+    """
+    mine, theirs = older.said.bag - newer.said.bag, newer.said.bag - older.said.bag
+    if any((one in mine and other in theirs) or (other in mine and one in theirs) for one, other in OPPOSITES):
+        return True
+    heads = older.head - newer.head, newer.head - older.head
+    if not any(TELLING_APART.isdisjoint(head) for head in heads):
+        return True
+    named = older.subject & older.names, newer.subject & newer.names
+    return all(named) and named[0].isdisjoint(named[1]) and older.names.isdisjoint(newer.names)
 
 
 def _differ(older: Gist, newer: Gist) -> bool:

@@ -14,8 +14,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from perdure.core.memory.comparing import later, may_meet
+from perdure.core.memory.comparing import are_alike, later
 from perdure.core.memory.gists import Gist, gist_of
+from perdure.core.memory.marking import marks_of
 from perdure.core.memory.measuring import FAR, Laid, Measures
 from perdure.core.memory.meeting import Terms
 from perdure.core.memory.pairing import NEITHER, Alike, Verdict, Weights, judged, weighed
@@ -31,6 +32,9 @@ MOST: Final = 300_000
 """As many pairs of a space are judged in one run, those that share most."""
 DOUBTFUL: Final = 0.3
 """How sure one is from which a pair that is not settled is doubtful."""
+CROWD: Final = 1_000
+"""Memories of a space from which on it tells something how a pair stands beside others. In a smaller one whatever has
+no rival looks sure; there a pair's own signs must be as sure."""
 UNLIKELY: Final = -6.0
 """From which odds, as their logarithm, a pair comes into question at all."""
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
@@ -55,6 +59,7 @@ class Beside:
     def __init__(self, memories: Iterable[Memory], since: int = -1) -> None:
         self._memories = [memory for memory in memories if _is_fit(memory)]
         self.gists = [gist_of(memory.content, read(memory.content)) for memory in self._memories]
+        self._marks = [marks_of(memory.content) for memory in self._memories]
         self._terms = Terms([gist.said.bag for gist in self.gists], [gist.topics for gist in self.gists])
         self._names = Counter(term for run in {run for gist in self.gists for run in gist.runs} for term in run)
         fresh = [memory.recorded_at > since for memory in self._memories]
@@ -87,6 +92,8 @@ class Beside:
         found: list[tuple[float, int, int, Verdict]] = []
         for pair, numbers in self.measured(weights, near):
             odds = summed(weights.trees, numbers) if weights.trees else pair.odds
+            if len(self._memories) < CROWD:
+                odds = min(odds, pair.odds)
             found.append((_sure(odds), pair.older, pair.newer, judged(pair.sums)[0]))
         found.sort(key=lambda pair: (-pair[0], self._memories[pair[1]].id, self._memories[pair[2]].id))
         taken: set[int] = set()
@@ -120,8 +127,10 @@ class Beside:
 
     def _may_meet(self, one: int, other: int) -> bool:
         first, second = self._memories[one], self._memories[other]
-        if self.gists[one].said.bag == self.gists[other].said.bag or not may_meet(first, second):
+        if self.gists[one].said.bag == self.gists[other].said.bag or not are_alike(first, second):
             return False  # of the very same words the order tells, which rules know
+        if not self._marks[one].fit(self._marks[other]):
+            return False
         mine = self.gists[one].said.personal or self.gists[other].said.personal
         return not mine or (first.agent, first.writer) == (second.agent, second.writer)
 

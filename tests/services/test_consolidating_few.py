@@ -1,0 +1,57 @@
+"""In a space of few memories consolidation is careful: what is plainly about two things stays."""
+
+import pytest
+
+import perdure
+
+APART = """Ana lives in Lisbon|Ana's sister lives in Porto
+Ana lives in Lisbon|Ana's mother lives in Lisbon
+Ana likes tea|Ana likes coffee
+Tom is allergic to peanuts|Tom is allergic to shellfish
+Tom is allergic to peanuts|Tim is allergic to peanuts
+John Smith is the dentist|John Smith Jr is the dentist
+Ana's left knee was operated on|Ana's right knee was operated on
+Ana wants no meat|Ana wants no fish
+Carlos works on the billing team|Carla stopped working on the billing team
+Ana speaks Spanish|Ana speaks German
+Bob sold his car|Bob sold his boat
+Ana eats vegetarian food|Ana's husband stopped eating vegetarian food
+Ana gave up smoking|Ana gave up sugar
+Ana no longer works at Acme|Ben now works at Acme
+Line A was closed|Line B was opened
+Alice manages Bob|Bob manages Carol
+The red line stops at Alameda|The blue line no longer stops at Alameda
+User's wife is vegan|User is no longer vegan
+The user lives in Rome|The user's parents moved to Milan
+The staging database runs Postgres 14|The production database runs Postgres 16
+The Monday standup is at 9|The Friday standup is at 10""".splitlines()
+
+
+@pytest.mark.parametrize("embedder", ["none", "wordllama"])
+@pytest.mark.parametrize("pair", APART)
+def test_two_that_are_plainly_about_two_things_are_left_alone(pair: str, embedder: str) -> None:
+    for notes in (pair.split("|"), pair.split("|")[::-1]):
+        with perdure.open(":memory:", memory=embedder) as db:
+            space = db.memory("ana")
+            for note in notes:
+                space.add(note)
+            run = space.consolidate()
+            assert [step for step in space.steps(run.id) if step.did != "changed"] == []
+
+
+@pytest.mark.parametrize("embedder", ["none", "wordllama"])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "Ana lives in Lisbon|Ana moved to Porto",
+        "The backup runs at 5 pm|The backup runs at 17:00",
+        "Alice manages Bob|Alice no longer manages Bob",
+    ],
+)
+def test_what_is_plainly_about_one_thing_is_settled_among_few_too(pair: str, embedder: str) -> None:
+    with perdure.open(":memory:", memory=embedder) as db:
+        space = db.memory("ana")
+        for note in pair.split("|"):
+            space.add(note)
+        space.consolidate()
+        assert len(list(space.list())) == 1
