@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -20,7 +21,7 @@ from perdure.core.errors import Damaged, DiskFull, NotAStore, ReadOnly, StoreBus
 from perdure.core.session.budget import Account, AccountMove
 from perdure.ports.store import Change
 from perdure.stores.postgres import PostgresStore
-from perdure.stores.postgres.connection import Address, Connections, translate
+from perdure.stores.postgres.connection import Address, Connections, is_lost, translate
 from perdure.stores.postgres.patience import STARTING_SECONDS, Patience
 from perdure.testing import Builder, FixedAmbient
 from perdure.testing.building import Made, opens, said
@@ -591,6 +592,12 @@ def test_a_connection_that_an_interrupt_took_away_does_not_stay_open(shared: str
     connections.drop(kept)
     assert list(connections._open) == []
     assert kept.closed
+
+
+def test_a_driver_that_an_interrupt_confused_is_done_without() -> None:
+    alive: Any = SimpleNamespace(closed=False, broken=False)
+    assert is_lost(psycopg.OperationalError("cannot exit pipeline mode while busy"), alive)
+    assert not is_lost(psycopg.errors.DiskFull("no space left"), alive), "that is the server's word"
 
 
 # ── what the engine's errors mean ─────────────────────────────────────────────────────────────────

@@ -197,6 +197,8 @@ def is_lost(error: psycopg.Error, connection: Connection | None) -> bool:
     """Whether the session is over, so that another connection may do better."""
     if connection is None or connection.closed or connection.broken:
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    if error.sqlstate is None and isinstance(error, psycopg.OperationalError):
+        return True  # not the server's word but the driver's, which lost its thread: an interrupt may do that
     return error.sqlstate in _GONE or isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
 
 
