@@ -14,7 +14,6 @@ Ana's left knee was operated on|Ana's right knee was operated on
 Ana wants no meat|Ana wants no fish
 Carlos works on the billing team|Carla stopped working on the billing team
 Ana speaks Spanish|Ana speaks German
-Bob sold his car|Bob sold his boat
 Ana eats vegetarian food|Ana's husband stopped eating vegetarian food
 Ana gave up smoking|Ana gave up sugar
 Ana no longer works at Acme|Ben now works at Acme
