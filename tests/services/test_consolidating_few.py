@@ -23,7 +23,10 @@ The red line stops at Alameda|The blue line no longer stops at Alameda
 User's wife is vegan|User is no longer vegan
 The user lives in Rome|The user's parents moved to Milan
 The staging database runs Postgres 14|The production database runs Postgres 16
-The Monday standup is at 9|The Friday standup is at 10""".splitlines()
+The Monday standup is at 9|The Friday standup is at 10
+The flight from Lisbon to Madrid leaves at nine|The flight from Madrid to Lisbon leaves at ten
+The train to Porto from Faro costs 20 euros|The train from Porto to Faro costs 25 euros
+The New York to Boston bus takes 4 hours|The Boston to New York bus takes 5 hours""".splitlines()
 
 
 @pytest.mark.parametrize("embedder", ["none", "wordllama"])

@@ -43,3 +43,26 @@ def test_a_letter_may_be_a_name(text: str, letters: set[str]) -> None:
 def test_two_fit_when_neither_is_marked_by_what_the_other_lacks(one: str, other: str, fit: bool) -> None:
     assert marks_of(one).fit(marks_of(other)) is fit
     assert marks_of(other).fit(marks_of(one)) is fit
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "fit"),
+    [
+        ("The flight from Lisbon to Madrid leaves at 9", "The flight from Madrid to Lisbon leaves at 10", False),
+        ("The flight to Madrid from Lisbon is late", "The flight from Madrid to Lisbon is late", False),
+        ("The bus from New York to Boston is full", "The Boston to New York bus is full", False),
+        ("The shuttle from terminal A to terminal B runs", "The shuttle from terminal B to terminal A runs", False),
+        ("The ferry from the island to the coast is at 8", "The ferry from the coast to the island is at 9", False),
+        ("Swap ETH to USDC", "Swap USDC to ETH", False),
+        ("The flight from Lisbon to Madrid leaves at 9", "The flight to Madrid from Lisbon leaves at 10", True),
+        ("The flight from Lisbon to Madrid leaves at 9", "The flight from Lisbon to Madrid and back to Lisbon", True),
+        ("Ana moved from Lisbon to Porto", "Ana moved back from Porto to Lisbon", True),
+        ("Ana prefers Rust to Python", "Ana prefers Python to Rust", True),
+        ("The team switched from Slack to Zulip", "The team has now switched from Zulip to Slack", True),
+        ("The shop is open from Monday to Friday", "The shop is open from Friday to Monday", True),
+        ("The light went from red to green", "The light went from green to red", True),
+    ],
+)
+def test_the_way_back_is_another_way_unless_somebody_changed_back(one: str, other: str, fit: bool) -> None:
+    assert marks_of(one).fit(marks_of(other)) is fit
+    assert marks_of(other).fit(marks_of(one)) is fit

@@ -1,9 +1,12 @@
 """What marks a statement as one about somebody or something else, whatever else it says: somebody's mother is not that
-person, a left knee is not the right one, and a junior is not the senior.
+person, a left knee is not the right one, a junior is not the senior, and the way back is not the way there.
 """
 
 import re
 from typing import Final, NamedTuple
+
+from perdure.core.memory.lexicon import EXCLUSIVE
+from perdure.core.memory.topics import term_of
 
 _KIN: Final = (
     r"(?:['’]s?|\b(?:my|your|his|her|their|our))\s+(?:\w+\s+)?"
@@ -20,24 +23,55 @@ _LETTER: Final = re.compile(r"(?<=[a-z] )([A-HJ-Z])(?=[ .,:;!?]|$)")
 """A letter that is a name: line A, plan B."""
 _MARKS: Final = re.compile(f"{_KIN}|{_SIDE}|{_LATER}", re.IGNORECASE)
 _WORDS: Final = re.compile(r"[\w-]+")
+_LARGE: Final = r"[A-Z][\w-]*(?: [A-Z\d][\w-]*){0,2}"
+_PLACE: Final = rf"(?:the |an? |our )?({_LARGE}|[a-z][\w-]*(?: (?!to\b|from\b)[\w-]+)?)"
+_FROM: Final = re.compile(rf"\b[Ff]rom {_PLACE}|({_LARGE})(?= to [A-Z])")
+_TO: Final = re.compile(rf"\bto {_PLACE}")
+_BACK: Final = re.compile(r"\b(?:prefer|mov(?:e|ing)|switch|chang|relocat|migrat|convert|revert)", re.IGNORECASE)
+"""What can be done and then the other way round: what was done last is how it is."""
+_NOWHERE: Final = (frozenset[str](), frozenset[str]())
 
 
 class Marks(NamedTuple):
-    """What marks a statement, letters that are names apart, and all its words."""
+    """What marks a statement, letters that are names apart, all its words, and words of where something goes from and
+    to.
+    """
 
     marks: frozenset[str]
     letters: frozenset[str]
     words: frozenset[str]
+    origin: frozenset[str] = frozenset()
+    goal: frozenset[str] = frozenset()
 
     def fit(self, other: "Marks") -> bool:
-        """Whether two statements may be about the same one: what marks one of them is a word of the other."""
-        return self.marks <= other.words and other.marks <= self.words and self.letters == other.letters
+        """Whether two statements may be about the same one: what marks one of them is a word of the other, and it is
+        not on its way back.
+        """
+        if not (self.marks <= other.words and other.marks <= self.words and self.letters == other.letters):
+            return False
+        return self.origin.isdisjoint(other.goal) or self.goal.isdisjoint(other.origin)
 
 
 def marks_of(text: str) -> Marks:
     """What marks a statement."""
+    origin, goal = _way(text)
     return Marks(
         marks=frozenset(mark.lower() for found in _MARKS.findall(text) for mark in found if mark),
         letters=frozenset(_LETTER.findall(text)),
         words=frozenset(_WORDS.findall(text.lower())),
+        origin=origin - goal,
+        goal=goal - origin,
     )
+
+
+def _way(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Words of where something goes from and to; of days and states there is no way back."""
+    if " to " not in text or _BACK.search(text):
+        return _NOWHERE
+    origin, goal = _places(_FROM, text), _places(_TO, text)
+    return _NOWHERE if any(term_of(word) in EXCLUSIVE for word in origin | goal) else (origin, goal)
+
+
+def _places(pattern: re.Pattern[str], text: str) -> frozenset[str]:
+    named = (found[found.lastindex or 0] for found in pattern.finditer(text))
+    return frozenset(word for name in named for word in name.lower().split())
