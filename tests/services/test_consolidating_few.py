@@ -26,7 +26,11 @@ The staging database runs Postgres 14|The production database runs Postgres 16
 The Monday standup is at 9|The Friday standup is at 10
 The flight from Lisbon to Madrid leaves at nine|The flight from Madrid to Lisbon leaves at ten
 The train to Porto from Faro costs 20 euros|The train from Porto to Faro costs 25 euros
-The New York to Boston bus takes 4 hours|The Boston to New York bus takes 5 hours""".splitlines()
+The New York to Boston bus takes 4 hours|The Boston to New York bus takes 5 hours
+Room 12 is booked on Monday|Room 12 is booked on Tuesday
+Room 12 is booked at nine|Room 12 is booked at ten
+The hall is reserved on May 3|The hall is reserved on May 9
+A visit to the plant is scheduled for 3 May|A visit to the plant is scheduled for 9 May""".splitlines()
 
 
 @pytest.mark.parametrize("embedder", ["none", "wordllama"])
@@ -48,6 +52,10 @@ def test_two_that_are_plainly_about_two_things_are_left_alone(pair: str, embedde
         "Ana lives in Lisbon|Ana moved to Porto",
         "The backup runs at 5 pm|The backup runs at 17:00",
         "Alice manages Bob|Alice no longer manages Bob",
+        "The weekly sync is on Monday|The weekly sync is on Tuesday",
+        "The appointment is booked for Monday|The appointment is booked for Tuesday",
+        "Room 12 is booked on Monday|Room 12 is now booked on Tuesday",
+        "Room 12 is booked on May 3|On 3 May room 12 is booked",
     ],
 )
 def test_what_is_plainly_about_one_thing_is_settled_among_few_too(pair: str, embedder: str) -> None:

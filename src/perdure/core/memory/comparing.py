@@ -5,6 +5,7 @@ Rules decide what words can decide. What they cannot is doubtful: it is weighed 
 
 from typing import Any, Final, Literal, TypeAlias
 
+from perdure.core.memory.booking import are_two
 from perdure.core.memory.framing import ALONE
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.lexicon import BOUNDARIES, EXCLUSIVE
@@ -121,6 +122,8 @@ def outdone(older: Statement, newer: Statement) -> bool:
     if before is None or after is None or before.key != after.key:
         return False
     if after.value <= before.value or (ALONE in after.key and not newer.changed):
+        return False
+    if are_two(older.booked, newer.booked) and not newer.changed:
         return False
     if "live" in before.key or "work at" in before.key:
         return before.value.isdisjoint(older.names) == after.value.isdisjoint(newer.names)

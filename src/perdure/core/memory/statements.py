@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from perdure.core.memory.booking import times_of
 from perdure.core.memory.framing import PRONOUNS, Frame, frame_of
 from perdure.core.memory.lexicon import DENIALS, DIRECTIONS, NOW
 from perdure.core.memory.tokens import Token, tokens_of
@@ -37,6 +38,8 @@ class Statement(msgspec.Struct, frozen=True):
     """Whether it says that something is another way than before."""
     over: frozenset[str]
     """Terms of what it says is over; nothing if it does not say so."""
+    booked: frozenset[str]
+    """When something is booked that can be booked at other times too."""
     frame: Frame | None
 
 
@@ -59,6 +62,7 @@ def read(text: str) -> Statement:
         personal=any(token.raw in PRONOUNS for token in tokens),
         changed=any(token.raw in NOW for token in tokens),
         over=_over(text, tokens, denied=denied),
+        booked=times_of(tokens),
         frame=None if denied or len(text) > LONGEST else frame_of(tokens),
     )
 
