@@ -28,6 +28,10 @@ The flight from Lisbon to Madrid leaves at nine|The flight from Madrid to Lisbon
 The train to Porto from Faro costs 20 euros|The train from Porto to Faro costs 25 euros
 The New York to Boston bus takes 4 hours|The Boston to New York bus takes 5 hours
 Room 12 is booked on Monday|Room 12 is booked on Tuesday
+Bob sold his car|Bob sold his boat
+Last week Bob sold his car|Bob sold his boat last week
+Bob sold his car to Tim|Bob sold his boat to Tim
+Ana adopted a cat|Ana adopted a dog
 Room 12 is booked at nine|Room 12 is booked at ten
 The hall is reserved on May 3|The hall is reserved on May 9
 A visit to the plant is scheduled for 3 May|A visit to the plant is scheduled for 9 May""".splitlines()
@@ -52,6 +56,7 @@ def test_two_that_are_plainly_about_two_things_are_left_alone(pair: str, embedde
         "Ana lives in Lisbon|Ana moved to Porto",
         "The backup runs at 5 pm|The backup runs at 17:00",
         "Alice manages Bob|Alice no longer manages Bob",
+        "Bob owns a car|Bob sold his car",
         "The weekly sync is on Monday|The weekly sync is on Tuesday",
         "The appointment is booked for Monday|The appointment is booked for Tuesday",
         "Room 12 is booked on Monday|Room 12 is now booked on Tuesday",

@@ -58,15 +58,20 @@ def frame_of(tokens: tuple[Token, ...]) -> Frame | None:
 
 def happened(tokens: tuple[Token, ...]) -> bool:
     """Whether it tells what happened once, and not how something is."""
+    return deed_of(tokens) is not None
+
+
+def deed_of(tokens: tuple[Token, ...]) -> int | None:
+    """Where the verb stands that tells what happened once; nowhere if it tells how something is."""
     before = ""
     for index, token in enumerate(tokens):
         raw, after = token.raw, tokens[index + 1].raw if index + 1 < len(tokens) else ""
         past = raw in HAPPENED or (len(raw) > 4 and raw.endswith("ed") and not raw.endswith("eed"))
         lasting = token.term in CHANGES or token.term in ("", "live", "favourite", "work")
         if past and not lasting and before not in _BEING and after not in _IS and after != "by":
-            return True
+            return index
         before = raw
-    return False
+    return None
 
 
 def _without_origin(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
