@@ -32,6 +32,9 @@ Bob sold his car|Bob sold his boat
 Last week Bob sold his car|Bob sold his boat last week
 Bob sold his car to Tim|Bob sold his boat to Tim
 Ana adopted a cat|Ana adopted a dog
+Pump A's filter is clogged|Pump B's filter was replaced
+PUMP A IS OFFLINE|PUMP B IS ONLINE
+A pump is noisy|B pump is noisy
 Room 12 is booked at nine|Room 12 is booked at ten
 The hall is reserved on May 3|The hall is reserved on May 9
 A visit to the plant is scheduled for 3 May|A visit to the plant is scheduled for 9 May""".splitlines()
@@ -47,6 +50,24 @@ def test_two_that_are_plainly_about_two_things_are_left_alone(pair: str, embedde
                 space.add(note)
             run = space.consolidate()
             assert [step for step in space.steps(run.id) if step.did != "changed"] == []
+
+
+@pytest.mark.parametrize("embedder", ["none", "wordllama"])
+def test_letters_tell_things_apart_beside_other_notes_too(embedder: str) -> None:
+    said = [
+        "Pump {}'s filter is clogged|Pump {}'s filter was replaced",
+        "Pump {} runs at 5 bar|Pump {} now runs at 6 bar",
+        "The seal of pump {} leaks|The seal of pump {} was fixed",
+        "PUMP {} IS OFFLINE|PUMP {} IS ONLINE",
+        "Pump {} feeds the north tank|Pump {} now feeds the south tank",
+        "Ana lives in Lisbon|The wifi password is hunter2",
+    ]
+    with perdure.open(":memory:", memory=embedder) as db:
+        space = db.memory("ana")
+        space.add_many([pair.split("|")[0].format("A") for pair in said])
+        space.add_many([pair.split("|")[1].format("B") for pair in said])
+        run = space.consolidate()
+        assert [step for step in space.steps(run.id) if step.did != "changed"] == []
 
 
 @pytest.mark.parametrize("embedder", ["none", "wordllama"])

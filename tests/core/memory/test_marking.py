@@ -24,7 +24,24 @@ def test_marks_are_kin_sides_and_generations(text: str, marks: set[str]) -> None
     assert marks_of(text).marks == marks
 
 
-@pytest.mark.parametrize(("text", "letters"), [("Line A was closed", {"A"}), ("What I want is a plan B.", {"B"})])
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("Line A was closed", {"A"}),
+        ("What I want is a plan B.", {"B"}),
+        ("Pump A's filter is clogged", {"A"}),
+        ("Pump B’s filter is clogged", {"B"}),
+        ("PUMP A IS OFFLINE", {"A"}),
+        ("PUMP B NEEDS OIL", {"B"}),
+        ("B pump is noisy", {"B"}),
+        ("Pumps A and B are offline", {"A", "B"}),
+        ("Valve B-2 and unit (C) are shut", {"C"}),
+        ("THIS IS A TEST, AND I WROTE IT", set()),
+        ("A pump is noisy", set()),
+        ("I think Ana's O-ring is fine", set()),
+        ("Locker 9 belongs to James O'Brien", set()),
+    ],
+)
 def test_a_letter_may_be_a_name(text: str, letters: set[str]) -> None:
     assert marks_of(text).letters == letters
 

@@ -19,8 +19,12 @@ _SIDE: Final = (
     r"lane|bank|door|wheel|shoe|glove|speaker|channel)\b"
 )
 _LATER: Final = r"\b(jr|sr|junior|senior|the (?:elder|younger))\b"
-_LETTER: Final = re.compile(r"(?<=[a-z] )([A-HJ-Z])(?=[ .,:;!?]|$)")
-"""A letter that is a name: line A, plan B."""
+_AFTER: Final = r"(?=[ .,:;!?)]|['’][sS]\b|$)"
+_LETTER: Final = re.compile(
+    rf"(?:(?<=[a-z] )|(?<=[a-z] \())([A-HJ-Z]){_AFTER}|(?:(?<=[A-Z] )|^)([B-HJ-Z]){_AFTER}"
+    r"|(?<=[A-Z] )(A)(?= (?:IS|ARE|WAS|HAS|AND|OR)\b|[.,:;!?]|['’][sS]\b|$)"
+)
+"""A letter that is a name: line A, plan B. Among capitals an A may be no name."""
 _MARKS: Final = re.compile(f"{_KIN}|{_SIDE}|{_LATER}", re.IGNORECASE)
 _WORDS: Final = re.compile(r"[\w-]+")
 _LARGE: Final = r"[A-Z][\w-]*(?: [A-Z\d][\w-]*){0,2}"
@@ -57,7 +61,7 @@ def marks_of(text: str) -> Marks:
     origin, goal = _way(text)
     return Marks(
         marks=frozenset(mark.lower() for found in _MARKS.findall(text) for mark in found if mark),
-        letters=frozenset(_LETTER.findall(text)),
+        letters=frozenset(letter for found in _LETTER.findall(text) for letter in found if letter),
         words=frozenset(_WORDS.findall(text.lower())),
         origin=origin - goal,
         goal=goal - origin,
