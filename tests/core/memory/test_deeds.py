@@ -17,6 +17,8 @@ from perdure.core.memory.statements import read
         ("Ana booked the Ritz for Rome", "Ana booked the Savoy for Rome", False),
         ("Ana lives in Lisbon", "Ana lives in Porto", False),
         ("Ana moved to Lisbon", "Ana moved to Porto", False),
+        ("Ravenna United wears grey", "Ravenna United has existed since 1947", False),
+        ("Ana has a dog called Rex", "Ana has a dog called Max", False),
         ("Bob slept", "Bob slept badly", False),
     ],
 )

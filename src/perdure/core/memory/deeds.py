@@ -9,6 +9,9 @@ from perdure.core.memory.tokens import Token
 _CHOSEN: Final = frozenset({"as", "for"})
 """What follows something that was chosen: another one may be chosen for the same."""
 
+_SAID_OF: Final = frozenset({"name", "birthday"})
+"""What tells who somebody is, and is no deed: called Rex, born in May."""
+
 
 class Deed(NamedTuple):
     """What was done, and words of what it was done to."""
@@ -27,7 +30,7 @@ NOTHING: Final = Deed("", frozenset())
 def read_deed(tokens: tuple[Token, ...]) -> Deed:
     """What was done, if something was done to something."""
     at = deed_of(tokens)
-    if at is None:
+    if at is None or tokens[at].name or tokens[at].term in _SAID_OF:
         return NOTHING
     after = tokens[at + 1 :]
     end = next((index for index, token in enumerate(after) if token.raw in BOUNDARIES or token.raw == "last"), None)

@@ -12,8 +12,6 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from perdure.core.memory.booking import are_two
-from perdure.core.memory.deeds import read_deed
 from perdure.core.memory.gists import Gist
 from perdure.core.memory.topics import LIGHT, SINGLE, term_of, topics_of
 from perdure.core.memory.trees import Tree, tree_of
@@ -117,13 +115,9 @@ def judged(sums: Sums) -> tuple[Verdict, float]:
 
 
 def _are_of_two(older: Gist, newer: Gist) -> bool:
-    """Whether they plainly tell of two: of the north and of the south, of Tim and of Tom, of what is booked on Monday
-    and on Tuesday, of a car that was sold and of a boat. Then neither has to do with the other, whatever else is alike.
+    """Whether they plainly tell of two: of the north and of the south, of Tim and of Tom. Then neither has to do with
+    the other, whatever else is alike.
     """
-    if are_two(older.said.booked, newer.said.booked) and not newer.changing:
-        return True
-    if older.event and newer.event and read_deed(older.said.tokens).differs(read_deed(newer.said.tokens)):
-        return True
     mine, theirs = older.said.bag - newer.said.bag, newer.said.bag - older.said.bag
     if any((one in mine and other in theirs) or (other in mine and one in theirs) for one, other in OPPOSITES):
         return True

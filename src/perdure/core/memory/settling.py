@@ -14,7 +14,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from perdure.core.memory.booking import are_two
 from perdure.core.memory.comparing import are_alike, later
+from perdure.core.memory.deeds import read_deed
 from perdure.core.memory.gists import Gist, gist_of
 from perdure.core.memory.marking import marks_of
 from perdure.core.memory.measuring import FAR, Laid, Measures
@@ -101,6 +103,8 @@ class Beside:
         for sure, one, other, verdict in found:
             if sure < DOUBTFUL:
                 break
+            if _are_of_two(self.gists[one], self.gists[other]):
+                continue
             ids = self._memories[one].id, self._memories[other].id
             if sure < weights.sure[verdict == "newer"]:
                 doubtful.append(Settled(*ids, "doubtful", sure, lacking))
@@ -142,6 +146,13 @@ class Beside:
 def _sure(odds: float) -> float:
     bound = min(max(odds, -30.0), 30.0)
     return round(1 / (1 + exp(-bound)), 9)
+
+
+def _are_of_two(older: Gist, newer: Gist) -> bool:
+    """Whether they tell of two bookings or of two deeds, of which there may be more: neither makes the other untrue."""
+    if are_two(older.said.booked, newer.said.booked):
+        return not newer.changing
+    return read_deed(older.said.tokens).differs(read_deed(newer.said.tokens))
 
 
 def _is_fit(memory: Memory) -> bool:
