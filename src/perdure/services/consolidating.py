@@ -7,6 +7,7 @@ and two that run at once do no harm.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from perdure.core.memory.pairing import Weights
 from perdure.core.memory.parts import TAG, Memory, Space, space_of
 from perdure.core.memory.settling import Beside, Nearness, Settled
 from perdure.core.memory.shelf import Run, Shelf
+from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.stepping import UNDONE, Bench, Trace
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.memories import MemoryChanged, MemoryMoved, MemoryRun
@@ -125,10 +127,10 @@ class Consolidating:
         known = await self._shelves.look(space)
         bench = Bench(dict(known.shelf.memories), "", self._sessions.ambient.now())
         apart = await self._apart(known)
-        taken: list[Step] = []
-        settled = await self._settled(known, {})
+        taken, reading = list[Step](), cache(read)
+        settled = await self._settled(known, {}, reading)
         for phase in PHASES:
-            steps = (await self._planned(phase, [*bench], settled, apart)).steps
+            steps = (await self._planned(phase, [*bench], settled, apart, reading)).steps
             taken += [step for step in steps if bench.take(step)]
         return tuple(taken)
 
@@ -153,13 +155,13 @@ class Consolidating:
 
     async def _went_on(self, space: Space, run: Run, told: Callable[[Progress], None] | None) -> Run:
         known = await self._shelves.look(space)
-        apart = await self._apart(known)
+        apart, reading = await self._apart(known), cache(read)
         begin = run.place.partition(":")[0]
         before = (await self._traced(space, run.id)).before if run.place else {}
-        settled = await self._settled(known, before)
+        settled = await self._settled(known, before, reading)
         for phase in PHASES[PHASES.index(begin) if begin in PHASES else 0 :]:
             known = await self._shelves.look(space)
-            plan = await self._planned(phase, [*known.shelf], settled, apart)
+            plan = await self._planned(phase, [*known.shelf], settled, apart, reading)
             for first in range(0, len(plan.steps), self._batch):
                 run = await self._stepped(space, run.id, phase, plan.steps[first : first + self._batch])
                 if run.phase not in OPEN:
@@ -177,11 +179,12 @@ class Consolidating:
         memories: Sequence[Memory],
         settled: Sequence[Settled],
         apart: frozenset[tuple[str, str]],
+        reading: Reading,
     ) -> Planned:
         now = self._sessions.ambient.now()
-        return await aside(lambda: planned(phase, memories, now, settled=settled, apart=apart))
+        return await aside(lambda: planned(phase, memories, now, settled=settled, apart=apart, reading=reading))
 
-    async def _settled(self, known: Known, before: Mapping[str, Memory]) -> tuple[Settled, ...]:
+    async def _settled(self, known: Known, before: Mapping[str, Memory], reading: Reading) -> tuple[Settled, ...]:
         """What is settled about pairs of which at least one came since the last run, as memories were before this one;
         by words alone where there are no vectors.
         """
@@ -191,7 +194,7 @@ class Consolidating:
         memories, since = [before.get(memory.id, memory) for memory in known.shelf], _last(known.shelf)
 
         def settle() -> tuple[Settled, ...]:
-            beside = Beside(memories, since)
+            beside = Beside(memories, since, reading)
             if not beside.pairs:
                 return ()
             near, lacking = None, False

@@ -55,10 +55,13 @@ def are_alike(one: Memory, other: Memory) -> bool:
 
 
 def may_repeat(one: Memory, other: Memory) -> bool:
-    """Whether one can be the other said again: what happened once happens again another day."""
-    if not may_meet(one, other):
-        return False
-    return one.type not in _ONCE or abs(since(one) - since(other)) < DAY
+    """Whether one can be the other said again."""
+    return may_recur(one, other) and marks_of(one.content).fit(marks_of(other.content))
+
+
+def may_recur(one: Memory, other: Memory) -> bool:
+    """The same but for what marks their statements: what happened once happens again another day."""
+    return are_alike(one, other) and (one.type not in _ONCE or abs(since(one) - since(other)) < DAY)
 
 
 def may_replace(newer: Memory, older: Memory) -> bool:

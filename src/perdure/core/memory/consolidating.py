@@ -26,6 +26,7 @@ from perdure.core.memory.comparing import (
     likeness,
     may_change,
     may_meet,
+    may_recur,
     may_repeat,
     may_replace,
     opposed,
@@ -37,7 +38,7 @@ from perdure.core.memory.importance import DAY, OFTEN, composite
 from perdure.core.memory.lexicon import EXCLUSIVE
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.settling import Settled
-from perdure.core.memory.statements import Statement, read
+from perdure.core.memory.statements import Reading, Statement, read
 
 Phase: TypeAlias = Literal["newer", "same", "rank", "prune"]
 PHASES: Final[tuple[Phase, ...]] = ("newer", "same", "rank", "prune")
@@ -90,16 +91,17 @@ def planned(
     *,
     settled: Sequence[Settled] = (),
     apart: frozenset[tuple[str, str]] = frozenset(),
+    reading: Reading = read,
 ) -> Planned:
     """What is to be done in a phase. Rules come first, then what is `settled` about pairs. `apart` are steps (id, and
-    by whom or which phase) that somebody took back.
+    by whom or which phase) that somebody took back. `reading` may remember what was read for another phase.
     """
     live = [memory for memory in memories if memory.status is Status.LIVE]
     if phase == "newer":
-        steps = _newer(live)
+        steps = _newer(live, reading)
         found = Planned((*steps, *_outdated(live, settled, steps)))
     elif phase == "same":
-        found = _same(live)
+        found = _same(live, reading)
         found = Planned((*found.steps, *_repeated(live, settled, found.steps)), _doubts(live, settled, found))
     elif phase == "rank":
         found = Planned(tuple(_ranked(live)))
@@ -132,12 +134,12 @@ def judged(doubt: Doubt, verdict: str, memories: dict[str, Memory]) -> Step | No
 # ── newer ──
 
 
-def _newer(live: Sequence[Memory]) -> list[Step]:
+def _newer(live: Sequence[Memory], reading: Reading) -> list[Step]:
     groups: dict[object, list[tuple[Memory, Statement]]] = defaultdict(list)
     for memory in live:
         if memory.flags or not may_change(memory):
             continue
-        statement = read(memory.content)
+        statement = reading(memory.content)
         groups[statement.bag].append((memory, statement))
         if statement.frame is not None:
             groups[statement.frame.key, "="].append((memory, statement))
@@ -239,8 +241,8 @@ def _doubts(live: Sequence[Memory], settled: Sequence[Settled], found: Planned) 
     return tuple(dict.fromkeys((*doubtful, *found.doubts)))[:DOUBTS]
 
 
-def _same(live: Sequence[Memory]) -> Planned:
-    fit = [(memory, read(memory.content)) for memory in live if not memory.flags]
+def _same(live: Sequence[Memory], reading: Reading) -> Planned:
+    fit = [(memory, reading(memory.content)) for memory in live if not memory.flags]
     steps: list[Step] = []
     gone: set[str] = set()
     groups: dict[object, list[tuple[Memory, Statement]]] = defaultdict(list)
@@ -290,9 +292,11 @@ def _fuller(rest: list[tuple[Memory, Statement]], gone: set[str]) -> tuple[list[
             share = shared / (len(statement.bag) + len(told.bag) - shared or 1)
             if share < HALF and shared < len(statement.bag):
                 continue
-            if not may_repeat(memory, other) or not _one_voice(memory, statement, other):
-                continue
             found = likeness(told, statement)
+            if found == "apart" or not statement.marks.fit(told.marks):
+                continue
+            if not may_recur(memory, other) or not _one_voice(memory, statement, other):
+                continue
             if found == "same":
                 goes, stays = sorted((memory, other), key=_worth)
                 steps.append(Step(phase="same", id=goes.id, by=stays.id, reason="another one says nearly the same"))

@@ -7,6 +7,7 @@ beside those of other pairs, `settling` decides.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from math import exp, fsum, isfinite, log
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -99,8 +100,7 @@ def weighed(older: Gist, newer: Gist, around: Around, weights: Weights, alike: A
     if _are_of_two(older, newer):
         return NEVER, NEVER
     same, newest = weights.bias
-    for sign in signs(older, newer, around, alike):
-        found = weights.signs.get(sign)
+    for found in map(weights.signs.get, signs(older, newer, around, alike)):
         if found is not None:
             same += found[0]
             newest += found[1]
@@ -141,12 +141,14 @@ def _differ(older: Gist, newer: Gist) -> bool:
 def signs(older: Gist, newer: Gist, around: Around, alike: Alike = NEITHER) -> Iterator[str]:
     """What speaks for or against, each once."""
     pair = laid(older, newer, around)
-    yield from _worded(older, newer)
-    yield from _counted(pair)
-    yield from _named(pair)
-    yield from _turning(pair)
-    yield from _slotted(older, newer)
-    yield from _near(pair, alike)
+    return chain(
+        _worded(older, newer),
+        _counted(pair),
+        _named(pair),
+        _turning(pair),
+        _slotted(older, newer),
+        _near(pair, alike),
+    )
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -232,7 +234,7 @@ def _are_parted(one: frozenset[str], other: frozenset[str]) -> bool:
 def _counted(pair: Pair) -> Iterator[str]:
     """How much both share, and how much each has alone."""
     one, other = pair.left
-    marked = pair.alone != "0/0" or pair.counts != "0/0"
+    marked, matter = pair.alone != "0/0" or pair.counts != "0/0", pair.matter
     yield f"share:{int(pair.share * 12)}"
     yield f"weight:{min(int(pair.weight / 3), 12)}"
     yield f"left:{one}/{other}"
@@ -241,8 +243,8 @@ def _counted(pair: Pair) -> Iterator[str]:
     yield f"told:{_few(pair.told, 4)}"
     yield f"topics:{_few(pair.common)}:{_few(pair.common & SINGLE, 2)}"
     yield f"longer:{max(-3, min(3, len(pair.newer.said.terms) - len(pair.older.said.terms)))}"
-    yield f"matter:{pair.matter}:left {one}{other}"
-    yield f"matter:{pair.matter}:{pair.alone}:{pair.counts}"
+    yield f"matter:{matter}:left {one}{other}"
+    yield f"matter:{matter}:{pair.alone}:{pair.counts}"
     yield f"again:{int(pair.share * 5)}:{marked:d}:{min(one, 1)}{min(other, 1)}"
 
 

@@ -9,7 +9,7 @@ alone.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
-from math import exp, isfinite
+from math import exp, isfinite, log
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -18,12 +18,11 @@ from perdure.core.memory.booking import are_two
 from perdure.core.memory.comparing import are_alike, later
 from perdure.core.memory.deeds import read_deed
 from perdure.core.memory.gists import Gist, gist_of
-from perdure.core.memory.marking import marks_of
 from perdure.core.memory.measuring import FAR, Laid, Measures
 from perdure.core.memory.meeting import Terms
 from perdure.core.memory.pairing import NEITHER, Alike, Verdict, Weights, judged, weighed
 from perdure.core.memory.parts import Memory, MemoryType, Status
-from perdure.core.memory.statements import read
+from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.trees import summed
 
 Nearness: TypeAlias = Callable[[int, int], Alike]
@@ -39,6 +38,8 @@ CROWD: Final = 1_000
 no rival looks sure; there a pair's own signs must be as sure."""
 UNLIKELY: Final = -6.0
 """From which odds, as their logarithm, a pair comes into question at all."""
+_UNSURE: Final = log(DOUBTFUL / (1 - DOUBTFUL)) - 1e-6
+"""Odds that are too low for a pair to be doubtful."""
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
 _KNOWN: Final = 0.5
 """Share of its words that must be known: of other languages one cannot tell."""
@@ -58,10 +59,9 @@ class Settled(msgspec.Struct, frozen=True):
 class Beside:
     """The memories of a space that may be about the same thing, of which at least one came after `since`."""
 
-    def __init__(self, memories: Iterable[Memory], since: int = -1) -> None:
+    def __init__(self, memories: Iterable[Memory], since: int = -1, reading: Reading = read) -> None:
         self._memories = [memory for memory in memories if _is_fit(memory)]
-        self.gists = [gist_of(memory.content, read(memory.content)) for memory in self._memories]
-        self._marks = [marks_of(memory.content) for memory in self._memories]
+        self.gists = [gist_of(memory.content, reading(memory.content)) for memory in self._memories]
         self._terms = Terms([gist.said.bag for gist in self.gists], [gist.topics for gist in self.gists])
         self._names = Counter(term for run in {run for gist in self.gists for run in gist.runs} for term in run)
         fresh = [memory.recorded_at > since for memory in self._memories]
@@ -92,9 +92,10 @@ class Beside:
     def settled(self, weights: Weights, near: Nearness | None = None, *, lacking: bool = False) -> tuple[Settled, ...]:
         """What is settled, the surest first, and then what is doubtful. `lacking`: a nearness should be there."""
         found: list[tuple[float, int, int, Verdict]] = []
-        for pair, numbers in self.measured(weights, near):
+        few = len(self._memories) < CROWD
+        for pair, numbers in self.measured(weights, near, _UNSURE if few else UNLIKELY):
             odds = summed(weights.trees, numbers) if weights.trees else pair.odds
-            if len(self._memories) < CROWD:
+            if few:
                 odds = min(odds, pair.odds)
             found.append((_sure(odds), pair.older, pair.newer, judged(pair.sums)[0]))
         found.sort(key=lambda pair: (-pair[0], self._memories[pair[1]].id, self._memories[pair[2]].id))
@@ -113,7 +114,9 @@ class Beside:
                 settled.append(Settled(*ids, verdict, sure, lacking))
         return *settled, *doubtful
 
-    def measured(self, weights: Weights, near: Nearness | None = None) -> Iterator[tuple[Laid, dict[str, float]]]:
+    def measured(
+        self, weights: Weights, near: Nearness | None = None, least: float = UNLIKELY
+    ) -> Iterator[tuple[Laid, dict[str, float]]]:
         """The pairs that come into question by their signs, and what trees ask for."""
         known = [_share_known(gist, weights) >= _KNOWN for gist in self.gists]
         laid = [
@@ -122,7 +125,7 @@ class Beside:
             if known[one] and known[other]
         ]
         measures = Measures(self.gists, self, laid)
-        yield from ((pair, measures.of(pair)) for pair in laid if pair.odds > UNLIKELY)
+        yield from ((pair, measures.of(pair)) for pair in laid if pair.odds > least)
 
     def _laid(self, one: int, other: int, share: float, weights: Weights, alike: Alike) -> Laid:
         sums = weighed(self.gists[one], self.gists[other], self, weights, alike)
@@ -133,9 +136,10 @@ class Beside:
         first, second = self._memories[one], self._memories[other]
         if self.gists[one].said.bag == self.gists[other].said.bag or not are_alike(first, second):
             return False  # of the very same words the order tells, which rules know
-        if not self._marks[one].fit(self._marks[other]):
+        said, told = self.gists[one].said, self.gists[other].said
+        if not said.marks.fit(told.marks):
             return False
-        mine = self.gists[one].said.personal or self.gists[other].said.personal
+        mine = said.personal or told.personal
         return not mine or (first.agent, first.writer) == (second.agent, second.writer)
 
     def _in_time(self, one: int, other: int) -> tuple[int, int]:

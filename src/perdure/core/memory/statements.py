@@ -1,13 +1,15 @@
 """What a memory states, read by its words: its terms, what is denied, and of what it is a value."""
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import msgspec
 
 from perdure.core.memory.booking import times_of
 from perdure.core.memory.framing import PRONOUNS, Frame, frame_of
 from perdure.core.memory.lexicon import DENIALS, DIRECTIONS, NOW
+from perdure.core.memory.marking import Marks, marks_of
 from perdure.core.memory.tokens import Token, tokens_of
 
 LONGEST: Final = 2_000
@@ -41,6 +43,11 @@ class Statement(msgspec.Struct, frozen=True):
     booked: frozenset[str]
     """When something is booked that can be booked at other times too."""
     frame: Frame | None
+    marks: Marks
+
+
+Reading: TypeAlias = Callable[[str], Statement]
+"""`read`, or what remembers what it has read."""
 
 
 def read(text: str) -> Statement:
@@ -64,6 +71,7 @@ def read(text: str) -> Statement:
         over=_over(text, tokens, denied=denied),
         booked=times_of(tokens),
         frame=None if denied or len(text) > LONGEST else frame_of(tokens),
+        marks=marks_of(text),
     )
 
 
