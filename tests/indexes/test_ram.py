@@ -136,15 +136,6 @@ def test_kept_vectors_are_not_made_again_and_others_are() -> None:
     assert other.texts == 2 * len(kept)
 
 
-@KINDS
-def test_vectors_can_be_had_without_taking_items_in(embedder: Make) -> None:
-    index = RamIndex(embedder())
-    told = index.vectors(items())
-    assert len(index) == 0
-    assert index.search("boat") == []
-    assert index.add(items()) == told
-
-
 def test_without_an_embedder_nothing_is_kept() -> None:
     assert RamIndex().add(items(), [b"\x01something"] * len(TEXTS)) == [b""] * len(TEXTS)
 
@@ -372,7 +363,7 @@ def test_what_is_given_as_unmade_is_not_embedded_and_found_by_its_words() -> Non
 
 
 def test_vectors_count_for_those_that_have_them_and_not_against_the_others() -> None:
-    made = RamIndex(Hashed()).vectors(items())
+    made = RamIndex(Hashed()).add(items())
     half = RamIndex(Hashed())
     half.add(items(), [each if at % 2 else UNMADE for at, each in enumerate(made)])
     told = {found.id: found.signals for found in half.search("sold the old bicycle in Delft", k=len(TEXTS))}

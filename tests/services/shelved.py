@@ -46,10 +46,6 @@ class WordIndex:
             made.append(vector)
         return made
 
-    def vectors(self, items: Sequence[Item]) -> list[bytes]:
-        scratch = WordIndex(self.embedder)
-        return scratch.add(items)
-
     def drop(self, ids: Iterable[str]) -> None:
         for id in ids:
             self.items.pop(id, None)

@@ -76,11 +76,6 @@ class RamIndex:
             self._sweep()
         return packed or [b""] * len(items)
 
-    def vectors(self, items: Sequence[Item]) -> list[bytes]:
-        """See the port."""
-        made: list[bytes] = [] if self._vectors is None else self._vectors.packed(items, [], self._contexts)
-        return made or [b""] * len(items)
-
     def drop(self, ids: Iterable[str]) -> None:
         """See the port."""
         with self._lock:

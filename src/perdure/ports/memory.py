@@ -59,10 +59,6 @@ class MemoryIndex(Protocol):
         """
         ...
 
-    def vectors(self, items: Sequence[Item]) -> list[bytes]:
-        """What `add` would give for these, which are not taken in."""
-        ...
-
     def drop(self, ids: Iterable[str]) -> None:
         """Forget items; ids that are not there do no harm."""
         ...
