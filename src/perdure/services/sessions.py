@@ -39,7 +39,6 @@ from perdure.waiting import Lane
 RETRIES: Final = 1000
 """How often a command without an expected version is decided anew before giving up; each time someone else won."""
 
-
 FreshId = Callable[[int, bytes | None], bytes]
 """A new id for a moment, from these random bytes or from fresh ones."""
 
@@ -243,7 +242,8 @@ class Sessions:
         loaded = self.loader.recent(session) or await self.loader.load(session)
         if stale(loaded, expected):
             loaded = await self.loader.load(session)
-        for attempt in range(RETRIES):
+        looked = expected is not None
+        for _ in range(RETRIES):
             if stale(loaded, expected):
                 seen = expected.hex() if isinstance(expected, bytes) else expected
                 raise VersionConflict(
@@ -257,8 +257,9 @@ class Sessions:
             except KeyTaken as taken:
                 return _outcome_of(taken.remembered, use)
             except (CallerError, ConflictError) as refusal:
-                # At first the store may have taken it for its namesake that was erased; after that it has looked.
-                mistaken = not attempt and expected is None and isinstance(refusal, VersionConflict)
+                # The store may have taken it for its namesake that was erased; after its first refusal it looks.
+                mistaken = not looked and isinstance(refusal, VersionConflict)
+                looked = looked or mistaken
                 if not mistaken and await self._is_current(session, loaded):
                     raise
             else:

@@ -31,9 +31,12 @@ def taken(session: SessionId) -> AlreadyExists:
 
 
 def stale(session: SessionId, expected: int, found: int) -> VersionConflict:
-    """The refusal of an append to a session that stands elsewhere."""
+    """The refusal of an append to a session that stands elsewhere, or is another one by now."""
+    stands = f"is at version {found}, not {expected}"
+    if found == expected:
+        stands = f"is at version {found} of another log: it was erased and begun anew, or put back, meanwhile"
     return VersionConflict(
-        f"session {session} is at version {found}, not {expected}; reload and decide again",
+        f"session {session} {stands}; reload and decide again",
         session=session,
         expected=expected,
         found=found,
