@@ -15,6 +15,7 @@ from perdure.core.memory.requests import (
     Keeping,
     Seeking,
     kept,
+    must_be_live,
     must_change,
     must_keep,
     must_seek,
@@ -140,8 +141,7 @@ class Memories:
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
             memory = _must_have(shelf, space, id)
-            if memory.status is not Status.LIVE:
-                raise Invalid(f"memory {id} is {memory.status}; change the one that is live", memory=id)
+            must_be_live(memory)
             if asked.content is not None and asked.content.strip() != memory.content:
                 flags = self._flags(asked.content)
                 who = agent or memory.agent

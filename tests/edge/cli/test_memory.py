@@ -221,4 +221,51 @@ def test_vectors_are_made_anew(run: Run, asked: Asked, kept: dict[str, Any], mon
     done = asked("memory", "reembed", "--agent", "ana")
     assert (done["space"], done["made"], done["left"], done["memories"]) == ("vault/ana", 2 - before, 0, 2)
     assert asked("memory", "stats", "--agent", "ana")["embedded"] == 2
-    assert "embedded 0 of 2 memories of vault/ana by wordllama" in run("memory", "reembed", "--agent", "ana").stdout
+    again = run("memory", "reembed", "--agent", "ana")
+    assert again.stdout.startswith("nothing to do: vault/ana has vectors by wordllama")
+    assert again.stdout.endswith("of all it holds, 2 memories\n")
+    empty = run("memory", "reembed")
+    assert (empty.stdout, "vault/ana" in empty.stderr) == ("nothing to do: vault/local holds no memories\n", True)
+
+
+@pytest.mark.parametrize("words", [("list",), ("search", "window")])
+def test_who_looks_where_nothing_is_kept_is_told_where_something_is(
+    run: Run, asked: Asked, kept: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    lost = run("memory", *words)
+    assert lost.exit_code == 0
+    assert "nothing is kept in vault/local" in lost.stderr
+    assert "vault/ana" in lost.stderr
+    assert "perdure memory spaces" in lost.stderr
+    assert asked("memory", *words) == {"space": "vault/local", "memories": []}
+    assert "vault/ana" in run("memory", *words, "--json").stderr
+    assert run("memory", *words, "--agent", "ana").stderr == ""
+
+
+def test_many_other_spaces_are_counted(run: Run, seeded: Seeded) -> None:
+    with perdure.open(seeded.path, memory="none") as db:
+        for number in range(5):
+            db.memory(f"agent{number}").add("Likes tea")
+    told = run("memory", "list").stderr
+    assert "vault/agent4, vault/agent3, vault/agent2 and 2 more" in told
+
+
+def test_where_nothing_is_kept_anywhere_there_is_nowhere_to_point_to(run: Run) -> None:
+    assert run("memory", "list").stderr == ""
+
+
+def test_what_is_put_away_cannot_be_changed_until_it_is_brought_back(run: Run, kept: dict[str, Any]) -> None:
+    named = (kept["memory"], "--agent", "ana")
+    for command, done in (("archive", "archived"), ("quarantine", "quarantined")):
+        run("memory", command, *named)
+        refused = run("memory", "update", *named, "--importance", "0.5")
+        assert refused.exit_code == exits.CALLER
+        assert f"is {done}; perdure memory restore brings it back" in refused.stderr
+        run("memory", "restore", *named)
+    assert run("memory", "update", *named, "--importance", "0.5").exit_code == 0
+
+
+def test_what_was_superseded_names_what_took_its_place(run: Run, asked: Asked, kept: dict[str, Any]) -> None:
+    newer = asked("memory", "update", kept["memory"], "--agent", "ana", "--content", "Prefers the aisle")
+    refused = run("memory", "update", kept["memory"], "--agent", "ana", "--importance", "0.5")
+    assert f"was superseded by {newer['memory']}; change that one" in refused.stderr

@@ -88,6 +88,23 @@ def test_forgetting_a_person_takes_their_sessions_along(seeded: Seeded, run: Run
     assert "(forgotten)" in run("principals", "list").stdout
 
 
+def test_whoever_is_not_there_is_answered_with_who_is(run: Run, asked: Asked) -> None:
+    nobody = run("principals", "forget", "ana", "--yes")
+    assert nobody.exit_code == exits.NOT_FOUND
+    assert "no principal 'ana' here: tenant local has none" in nobody.stderr
+    assert "perdure principals add ana" in nobody.stderr
+    for name in ("anna", *(f"ben{number}" for number in range(6))):
+        asked("principals", "add", name)
+    for words in (("forget", "ana", "--yes"), ("show", "ana"), ("disable", "ana"), ("enable", "ana"), ("key", "ana")):
+        missed = run("principals", *words)
+        assert missed.exit_code == exits.NOT_FOUND
+        assert "no principal 'ana' here" in missed.stderr
+        assert "did you mean anna?" in missed.stderr
+    far = run("principals", "forget", "zzz", "--yes").stderr
+    assert "there are anna, ben0, ben1, ben2, ben3 and 2 more; perdure principals list shows all" in far
+    assert "--tenant" in run("principals", "forget", "zzz", "--tenant", "other").stderr
+
+
 def test_no_command_makes_a_store(run: Run, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.db")
     for words in (("principals", "add", "x"), ("principals", "list"), ("audit", "verify"), ("audit", "export")):

@@ -1,6 +1,7 @@
 """Where memories come from, on the command line: by source, along with a session, and under an answer."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +88,20 @@ def test_an_answer_tells_which_memories_it_rests_on(run: Run, asked: Asked, lear
     assert f"user {learnt.trip}"[:20] in table
     assert "no memories were shown" in run("memory", "why", plain.id, "1").stdout
     assert run("memory", "why", session.id, "7").exit_code == exits.NOT_FOUND
+    assert asked("memory", "why", session.id) == found, "the last turn, if none is named"
+
+
+def test_where_no_model_has_answered_there_is_nothing_to_ask_why(run: Run, learnt: Seeded, tmp_path: Path) -> None:
+    alone = str(tmp_path / "alone.db")
+    with perdure.open(alone, memory="none") as db:
+        db.memory("ana").add("Lives in Lisbon")
+    for words in (("latest",), ("latest", "1")):
+        result = run("memory", "why", *words, "--store", alone)
+        assert result.exit_code == exits.NOT_FOUND
+        assert "vault/ana is a space of memories, in which there are no turns" in result.stderr
+        assert "perdure talk" in result.stderr
+    quiet = run("memory", "why", learnt.sleeping)
+    assert (quiet.exit_code, "has no turns yet" in quiet.stderr) == (exits.NOT_FOUND, True)
 
 
 def test_a_space_says_whether_what_passes_all_gates_is_reviewed(run: Run, asked: Asked, learnt: Seeded) -> None:

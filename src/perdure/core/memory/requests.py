@@ -103,6 +103,18 @@ def must_keep(asked: Keeping) -> None:
     _must_be_time(source.version, "the source's version")
 
 
+def must_be_live(memory: Memory) -> None:
+    """Refuse to change what does not count now, and say what can be."""
+    if memory.status is Status.LIVE:
+        return
+    told = f"is {memory.status}; change one that is live"
+    if memory.status in (Status.ARCHIVED, Status.QUARANTINED):
+        told = f"is {memory.status}; restore() brings it back"
+    elif memory.superseded_by:
+        told = f"was superseded by {memory.superseded_by}; change that one"
+    raise Invalid(f"memory {memory.id} {told}", memory=memory.id, status=memory.status.value)
+
+
 def must_change(asked: Changing) -> None:
     """Refuse what would make no memory of it."""
     if asked.content is not None:

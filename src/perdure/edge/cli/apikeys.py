@@ -7,7 +7,7 @@ import click
 from perdure.edge.cli import documents
 from perdure.edge.cli.options import json_option, store_option
 from perdure.edge.cli.sweep import duration
-from perdure.edge.cli.tenancy import names_of, served, tenant_option, write_down
+from perdure.edge.cli.tenancy import names_of, principal_of, served, tenant_option, write_down
 from perdure.edge.cli.text import day_and_time, moment
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def key(
     with served(store, read_only=False) as house:
         asked = house.directory.add_key(
             tenant,
-            principal,
+            principal_of(house, tenant, principal).id,
             by=None,
             label=label,
             roles=roles or None,
@@ -82,7 +82,8 @@ def keys(principal: str | None, store: str, tenant: str, as_json: bool) -> None:
     from perdure.waiting import drive
 
     with served(store, read_only=True) as house:
-        held, names = drive(house.directory.keys(tenant, principal)), names_of(house, tenant)
+        whose = None if principal is None else principal_of(house, tenant, principal).id
+        held, names = drive(house.directory.keys(tenant, whose)), names_of(house, tenant)
     if as_json:
         documents.emit({"keys": [key_document(each) | {"name": names.get(each.principal)} for each in held]})
         return

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perdure.edge.cli import documents
-from perdure.edge.cli.memory import WORDS, document_of, memory_of, settings_given, show_memories, space_of, space_option
+from perdure.edge.cli.memory import document_of, show_memories
 from perdure.edge.cli.opening import opened, session_of
 from perdure.edge.cli.options import json_option, store_option
+from perdure.edge.cli.spaces import WORDS, memory_of, settings_given, space_of, space_option
 from perdure.edge.cli.text import moment, one_line
 
 if TYPE_CHECKING:

@@ -1,25 +1,26 @@
 """`perdure memory …`: what is remembered across sessions, kept, found, changed and forgotten."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 import msgspec
 
-from perdure.core.errors import Invalid, NotFound
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.edge.cli import documents
 from perdure.edge.cli.lazy import LazyGroup
 from perdure.edge.cli.opening import bringing, opened
 from perdure.edge.cli.options import json_option, pair, store_option, when
+from perdure.edge.cli.spaces import (
+    STATUSES,
+    WORDS,
+    memory_of,
+    settings_given,
+    space_of,
+    space_option,
+    tell_of_others,
+)
 from perdure.edge.cli.text import day_and_time, moment, one_line
 
-if TYPE_CHECKING:
-    from perdure import Perdure
-    from perdure.compose.memory import MemorySettings
-    from perdure.edge.memory import MemorySpace
-
-F = TypeVar("F", bound=Callable[..., Any])
 COMMANDS: Final = {
     "add": ("memory:add", "Keep a memory."),
     "search": ("memory:search", "Find memories by words and by sense."),
@@ -49,9 +50,6 @@ COMMANDS: Final = {
     "export": ("remembering:export", "Write memories as JSON lines."),
 }
 TYPES: Final = tuple(kind.value for kind in MemoryType)
-STATUSES: Final = tuple(status.value for status in Status)
-WORDS: Final = "none"
-"""The embedder of whoever looks and does not search."""
 
 memory = LazyGroup(
     "memory",
@@ -62,48 +60,6 @@ memory = LazyGroup(
     everybody's. A MEMORY is named by its id, or by any beginning of it that no other in the space shares.
     """,
 )
-
-
-def space_option(command: F) -> F:
-    """`--agent NAME`, `--clade NAME` or `--lethe`."""
-    for option in (
-        click.option("--lethe", is_flag=True, help="In lethe, which is everybody's."),
-        click.option("--clade", metavar="NAME", help="In this clade."),
-        click.option("--agent", metavar="NAME", help="In this agent's vault.  [default: local]"),
-    ):
-        command = option(command)
-    return command
-
-
-def settings_given() -> "MemorySettings":
-    """How a store remembers that is opened here: as a server would that is started here."""
-    from perdure.compose.memory import MemorySettings
-    from perdure.edge.http.configuring import configure
-
-    return MemorySettings(**msgspec.structs.asdict(configure().settings.memory))
-
-
-def space_of(db: "Perdure", words: dict[str, Any]) -> "MemorySpace":
-    """The space that the options name; they are taken out of the words."""
-    return db.memory(words.pop("agent"), clade=words.pop("clade"), lethe=words.pop("lethe"))
-
-
-def memory_of(space: "MemorySpace", word: str) -> Memory:
-    """The memory that a word names, or `NotFound`; `Invalid` when several ids begin so."""
-    try:
-        return space.get(word)
-    except NotFound:
-        wanted = word.strip().lower().replace("-", "")
-        every = space.list(statuses=STATUSES) if wanted else ()
-        fitting = [one for one in every if one.id.replace("-", "").startswith(wanted)]
-        if not fitting:
-            told = f"there is no memory {word[:80]!r} in {space.space}; perdure memory list shows those there are, and "
-            told += "--agent, --clade or --lethe names another space"
-            raise NotFound(told, memory=word[:80]) from None
-        if len(fitting) > 1:
-            ids = [one.id for one in fitting]
-            raise Invalid(f"{word} fits {len(ids)} memories; give more of the id", candidates=ids[:20]) from None
-        return fitting[0]
 
 
 def document_of(item: Memory) -> dict[str, Any]:
@@ -300,6 +256,8 @@ def search(query: str, store: str, as_json: bool, **words: Any) -> None:
         space = space_of(db, words)
         words["metadata"], words["statuses"] = dict(words.pop("meta")), words["statuses"] or (Status.LIVE,)
         found = space.search(query, count=False, **words)
+        if not found:
+            tell_of_others(db, space.space)
     if as_json:
         items = [
             {
@@ -368,6 +326,8 @@ def list_memories(store: str, as_json: bool, limit: int, everything: bool, **wor
                 click.echo(f"there are more than {limit:,}; --all shows them", err=True)
                 break
             found.append(one)
+        if not found:
+            tell_of_others(db, space.space)
     if as_json:
         documents.emit({"space": space.space, "memories": [document_of(one) for one in found]})
     else:

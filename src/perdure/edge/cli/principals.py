@@ -8,7 +8,7 @@ from perdure.edge.cli import documents
 from perdure.edge.cli.apikeys import grant_options, hand_over, key_document, key_options, key_table, new_key, until
 from perdure.edge.cli.lazy import LazyGroup
 from perdure.edge.cli.options import json_option, store_option
-from perdure.edge.cli.tenancy import served, tenant_option, write_down
+from perdure.edge.cli.tenancy import principal_of, served, tenant_option, write_down
 from perdure.edge.cli.text import counted, day_and_time, moment, one_line, size
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def show(principal: str, store: str, tenant: str, as_json: bool) -> None:
     from perdure.waiting import drive
 
     with served(store, read_only=True) as house:
-        known = drive(house.directory.principal(tenant, principal))
+        known = principal_of(house, tenant, principal)
         held = drive(house.directory.keys(tenant, known.id))
     if as_json:
         documents.emit({"principal": _document(known), "keys": [key_document(each) for each in held]})
@@ -173,7 +173,12 @@ def change(
         raise click.UsageError("say what to change: --role, --scope or both")
     with served(store, read_only=False) as house:
         asked = house.directory.change_principal(
-            tenant, principal, by=None, roles=roles or None, scopes=scopes or None, force=force
+            tenant,
+            principal_of(house, tenant, principal).id,
+            by=None,
+            roles=roles or None,
+            scopes=scopes or None,
+            force=force,
         )
         known = drive(asked)
         write_down(house, tenant, "change_principal", "write:principals", known.id)
@@ -191,7 +196,8 @@ def disable(principal: str, store: str, tenant: str, as_json: bool, force: bool)
     from perdure.waiting import drive
 
     with served(store, read_only=False) as house:
-        known = drive(house.directory.disable_principal(tenant, principal, by=None, force=force))
+        named = principal_of(house, tenant, principal).id
+        known = drive(house.directory.disable_principal(tenant, named, by=None, force=force))
         write_down(house, tenant, "disable_principal", "write:principals", known.id)
     _tell(known, as_json, "disabled")
 
@@ -206,7 +212,8 @@ def enable(principal: str, store: str, tenant: str, as_json: bool) -> None:
     from perdure.waiting import drive
 
     with served(store, read_only=False) as house:
-        known = drive(house.directory.enable_principal(tenant, principal, by=None))
+        named = principal_of(house, tenant, principal).id
+        known = drive(house.directory.enable_principal(tenant, named, by=None))
         write_down(house, tenant, "enable_principal", "write:principals", known.id)
     _tell(known, as_json, "enabled")
 
@@ -226,8 +233,9 @@ def forget(principal: str, store: str, tenant: str, as_json: bool, yes: bool) ->
     from perdure.edge.cli import output
     from perdure.waiting import drive
 
+    more = f"; somebody without a key is added first: perdure principals add {one_line(principal, 80)}"
     with served(store, read_only=False) as house:
-        known = drive(house.directory.principal(tenant, principal))
+        known = principal_of(house, tenant, principal, more=more)
         if not yes:
             _ask(known)
         with output.progress("erasing") as progress:

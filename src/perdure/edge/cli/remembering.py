@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from perdure.core.memory.owning import is_log
-from perdure.core.memory.parts import TAG
 from perdure.edge.cli import documents
-from perdure.edge.cli.memory import WORDS, settings_given, space_of, space_option
 from perdure.edge.cli.moving import STDIN, stdin_lines
 from perdure.edge.cli.opening import bringing, opened
 from perdure.edge.cli.options import json_option, store_option
+from perdure.edge.cli.spaces import WORDS, settings_given, space_of, space_option, spaces_in, tell_of_others
 from perdure.edge.cli.text import counted, day_and_time, moment, one_line, size
 
 if TYPE_CHECKING:
     from perdure.core.memory.shelf import Run
+    from perdure.services.reembedding import Reembedded
 
 PLANS: Final = ("free", "standard", "premium", "unlimited")
 
@@ -28,13 +27,7 @@ PLANS: Final = ("free", "standard", "premium", "unlimited")
 def spaces(store: str, as_json: bool) -> None:
     """List the spaces that hold memories, the one that was written to last first."""
     with opened(store, read_only=True, memory=WORDS) as db:
-        found, cursor = list[Any](), None
-        while True:
-            page = db.find(order="active", tags=[TAG], memories=True, cursor=cursor)
-            found += [row for row in page.items if is_log(row.title, row.tenant, row.session)]
-            cursor = page.cursor
-            if cursor is None:
-                break
+        found = spaces_in(db)
     if as_json:
         told = [{"space": row.title, "session": row.session, "active_at": moment(row.active_at)} for row in found]
         documents.emit({"spaces": told})
@@ -135,12 +128,24 @@ def reembed(store: str, as_json: bool, **words: Any) -> None:
         space = space_of(db, words)
         with output.progress("embedding") as progress:
             done = space.reembed(progress=progress)
+        if not done.memories:
+            tell_of_others(db, space.space)
     if as_json:
         documents.emit(msgspec.to_builtins(done))
-    elif done.embedder:
-        click.echo(f"embedded {done.made:,} of {done.memories:,} memories of {one_line(done.space)} by {done.embedder}")
     else:
-        click.echo("there is no embedder here: memories are found by their words; perdure[memory] adds one")
+        click.echo(_embedded(done))
+
+
+def _embedded(done: "Reembedded") -> str:
+    space = one_line(done.space)
+    if not done.embedder:
+        return "there is no embedder here: memories are found by their words; perdure[memory] adds one"
+    if not done.memories:
+        return f"nothing to do: {space} holds no memories"
+    if not done.made and not done.left:
+        memories = counted(done.memories, "memory")
+        return f"nothing to do: {space} has vectors by {done.embedder} of all it holds, {memories}"
+    return f"embedded {done.made:,} of {counted(done.memories, 'memory')} of {space} by {done.embedder}"
 
 
 def _run(run: "Run") -> dict[str, Any]:

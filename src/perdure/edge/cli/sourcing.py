@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 import msgspec
 
+from perdure.core.errors import NotFound
+from perdure.core.memory.owning import is_log
+from perdure.core.memory.parts import TAG
 from perdure.edge.cli import documents
 from perdure.edge.cli.lazy import LazyGroup
-from perdure.edge.cli.memory import WORDS, settings_given
 from perdure.edge.cli.opening import opened, session_of
 from perdure.edge.cli.options import json_option, store_option
+from perdure.edge.cli.spaces import WORDS, settings_given
 from perdure.edge.cli.text import counted, one_line
 
 if TYPE_CHECKING:
     from perdure import Perdure
     from perdure.edge.sourcing import MemorySource
+    from perdure.ports.store import Row
     from perdure.services.grounding import Ground, Grounds
     from perdure.services.sourcing import Touched
 
@@ -129,13 +133,17 @@ def _tell(done: "Touched", as_json: bool) -> None:
 
 @click.command()
 @click.argument("session")
-@click.argument("turn", type=click.IntRange(1))
+@click.argument("turn", type=click.IntRange(1), required=False)
 @store_option
 @json_option
-def why(session: str, turn: int, store: str, as_json: bool) -> None:
-    """Show what the answer of a turn rests on: which memories it used, and where those come from."""
+def why(session: str, turn: int | None, store: str, as_json: bool) -> None:
+    """Show what the answer of a turn rests on: which memories it used, and where those come from. Without TURN it is
+    the last one.
+    """
     with opened(store, read_only=True, memory=settings_given()) as db:
-        found = session_of(db, session).grounds(turn)
+        asked = session_of(db, session)
+        turns = _turns(asked.info())
+        found = asked.grounds(turns if turn is None else turn)
     if as_json:
         documents.emit(_document(found))
         return
@@ -153,6 +161,17 @@ def why(session: str, turn: int, store: str, as_json: bool) -> None:
     console.print(output.table(["memory", "space", "how", "place", "from"], rows, flexible=("space", "from")))
     if found.missing:
         console.print("it tells of things that nothing shown speaks of")
+
+
+def _turns(row: "Row") -> int:
+    """How many turns a session has had; `NotFound` says where there are some, if it has had none."""
+    if row.turns:
+        return row.turns
+    told = f"session {row.session} has no turns yet"
+    if TAG in row.tags and is_log(row.title, row.tenant, row.session):
+        told = f"{one_line(row.title)} is a space of memories, in which there are no turns"
+    more = "name a session in which a model has answered (perdure sessions list), or begin one with perdure talk"
+    raise NotFound(f"{told}; {more}", session=row.session)
 
 
 def _unused(found: "Grounds") -> list[tuple[str, str]]:

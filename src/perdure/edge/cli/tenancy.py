@@ -3,17 +3,22 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from perdure.core.errors import NotAStore
+from perdure.core.errors import NotAStore, NotFound
 from perdure.edge.cli.opening import cold_given, is_address, keys_given, noting, opened
+from perdure.edge.cli.text import few, one_line
 
 if TYPE_CHECKING:
     from perdure.compose.tenants import Tenants
+    from perdure.core.access.book import Principal
 
 TENANT: Final = "local"
+_NAMED: Final = 5
+"""How many principals are named to whoever asks for one that is not there."""
 
 
 def tenant_option(command: Any) -> Any:
@@ -63,3 +68,24 @@ def names_of(house: "Tenants", tenant: str) -> dict[str, str]:
     from perdure.waiting import drive
 
     return {each.id: each.name for each in drive(house.directory.principals(tenant)) if each.name}
+
+
+def principal_of(house: "Tenants", tenant: str, word: str, *, more: str = "") -> "Principal":
+    """The principal of this name or id; `NotFound` says who there is, and `more`."""
+    from perdure.waiting import drive
+
+    try:
+        return drive(house.directory.principal(tenant, word))
+    except NotFound:
+        names = sorted(names_of(house, tenant).values())
+        told = f"no principal {word[:80]!r} here{_who_else(names, word, tenant)}{more}"
+        raise NotFound(told, principal=word[:80], tenant=tenant) from None
+
+
+def _who_else(names: list[str], word: str, tenant: str) -> str:
+    if not names:
+        return f": tenant {tenant} has none; --tenant names another"
+    near = get_close_matches(word, names, n=1)
+    if near:
+        return f"; did you mean {one_line(near[0])}?"
+    return f"; there are {few(names, _NAMED)}; perdure principals list shows all"

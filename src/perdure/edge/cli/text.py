@@ -5,6 +5,7 @@ Markup of rich is never read at all: every console here has it off.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ _PARAMETERS: Final = {
     "vault=": "--vault",
     "cold=": "--cold",
     "overwrite=True": "--overwrite",
+    "restore() brings it back": "perdure memory restore brings it back",
     "find lists those there are": "perdure sessions list shows those there are",
     "end it with complete() or terminate() first": (
         "end it first, for which there is no command: in a program, with complete() or terminate(); "
@@ -55,6 +57,12 @@ def one_line(text: str, width: int | None = None) -> str:
     if width is not None and len(line) > width:
         return line[: max(0, width - 1)] + "…"
     return line
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(one_line(name, 80) for name in names[:most]) + more
 
 
 def as_options(message: str) -> str:
