@@ -32,6 +32,14 @@ _OTHERS: Final = frozenset({"CONFIG", "KEY", "MASTER_KEY", "URL", "WEBHOOK_SECRE
 """Variables that are something else's: the client's, the vault's, the sweeper's."""
 _BY_FILE: Final = frozenset({"issuers", "timeouts", "upstreams", "aliases", "fallbacks", "turns", "tools", "memory"})
 """Settings with parts of their own."""
+_SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
+    "[[issuers]]": Issuer,
+    "[upstreams.NAME]": Provider,
+    "[turns]": Bounds,
+    "[memory]": Remembering,
+    "[tools.NAME]": toolservers.ToolServer,
+}
+"""Where the parts of settings stand in the file, and what they are."""
 _ALIKE: Final = 0.8
 _SECRET: Final = re.compile(r"(://[^@/:\s]*:)\S*@|((?:^|[?&;\s])(?:password|secret|token)=)[^&;\s]*", re.IGNORECASE)
 _YES: Final = frozenset({"true", "1", "yes", "on"})
@@ -218,8 +226,12 @@ def _known_variables(environ: Mapping[str, str], known: Mapping[str, Setting]) -
 
 
 def _meant(name: str, known: Mapping[str, Setting]) -> str:
+    """What else there is: a section that has such a part, a setting that is spelled alike, or all of them."""
+    sections = [where for where, struct in _SECTIONS.items() if name in struct.__struct_fields__]
+    if sections:
+        return f" by itself; it belongs into {' or '.join(sections)}"
     near = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else "; docs/CONFIG.md lists them"
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}; docs/CONFIG.md tells of each"
 
 
 def _text(setting: Setting, value: Any, source: str) -> Any:
