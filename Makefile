@@ -77,7 +77,19 @@ test: $(READY) ## run the tests, two files at a time (JOBS=1: one)
 	@$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 serve: $(SERVE_FROM)/.ready ## serve perdure.db over HTTP on this machine, and print where to click
-	@trap : INT; $(SERVE_FROM)/bin/perdure serve $(ARGS) || [ $$? -eq 130 ]
+	@exec $(SERVE_FROM)/bin/python -P -c "$$SERVE" serve $(ARGS)
+
+# make ends what it started when it is ended itself, so that has to be the server, not a shell around it. Ctrl-C is how a
+# server is stopped, and no error of make's.
+define SERVE
+import sys
+from perdure.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    sys.exit(0 if end.code == 130 else end.code)
+endef
+export SERVE
 
 $(SERVE_READY): requirements/server.txt pyproject.toml
 	@if ! $(SERVE_VENV)/bin/python -c "$(PROBE)" >/dev/null 2>&1; then \
