@@ -201,7 +201,7 @@ def test_what_is_over_or_old_and_useless_is_archived_and_nothing_else() -> None:
         memory("over", "x", valid_to=NOW - 1),
         memory("useless", "x", 90, importance=0.1),
         memory("used", "x", 90, importance=0.1, accesses=1),
-        memory("heavy", "x", 900, importance=0.5),
+        memory("heavy", "x", 900, importance=0.3),
         memory("young", "x", 5, importance=0.0),
         memory("rule", "x", 900, importance=0.0, type=MemoryType.CONSTRAINT),
         memory("rule over", "x", 900, valid_to=NOW - 1, type=MemoryType.CONSTRAINT),

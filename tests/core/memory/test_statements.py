@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.core.memory.statements import read
+from perdure.core.memory.statements import exchanged, read
 
 PARAPHRASES = [
     ("Morpho USDC vault base APY: 2.3%", "The base APY of the Morpho USDC vault is currently 2.30 percent"),
@@ -86,3 +86,11 @@ def test_any_words_of_a_statement_can_be_read(words: list[str]) -> None:
 def test_a_denial_said_twice_over_is_a_denial() -> None:
     assert read("User doesn't like horror movies anymore").denied
     assert not read("The user does not dislike olives").denied
+
+
+def test_a_part_is_exchanged_whatever_order_words_are_kept_in() -> None:
+    there, back = frozenset({("from", "porto"), ("to", "lisbon")}), frozenset({("from", "lisbon"), ("to", "porto")})
+    several = frozenset({("to", "lisbon"), ("to", "ana"), ("from", "porto")})
+    assert exchanged(there, back)
+    assert not exchanged(there, several)
+    assert exchanged(several, there)

@@ -6,12 +6,13 @@ Rules decide what words can decide. What they cannot is doubtful: it is weighed 
 from typing import Any, Final, Literal, TypeAlias
 
 from perdure.core.memory.booking import are_two
-from perdure.core.memory.framing import ALONE
+from perdure.core.memory.framing import ALONE, happened
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.lexicon import BOUNDARIES, EXCLUSIVE
 from perdure.core.memory.marking import marks_of
 from perdure.core.memory.parts import Memory, MemoryType
-from perdure.core.memory.statements import Statement
+from perdure.core.memory.statements import Statement, exchanged
+from perdure.core.memory.turning import turns
 
 Likeness: TypeAlias = Literal["same", "fuller", "doubtful", "apart"]
 """What one statement is to another: `fuller` says all that the other says, and a little more."""
@@ -111,8 +112,14 @@ def ended(older: Statement, newer: Statement) -> bool:
 
 
 def turned(older: Statement, newer: Statement) -> bool:
-    """Whether the newer one says that it is another way now: all but one word, for a state of which there is one."""
-    if not newer.changed or older.denied or newer.denied or len(older.terms) != len(newer.terms):
+    """Whether the newer one says that it is another way now: the same with another value, or all but one word, for a
+    state of which there is one.
+    """
+    if not newer.changed or older.denied or newer.denied:
+        return False
+    if not happened(newer.tokens) and turns(older.tokens, newer.tokens):
+        return True
+    if len(older.terms) != len(newer.terms):
         return False
     differing = [pair for pair in zip(older.terms, newer.terms, strict=True) if pair[0] != pair[1]]
     states = [{EXCLUSIVE.get(term) for term in pair} for pair in differing]
@@ -137,8 +144,7 @@ def _in_order(one: Statement, other: Statement) -> bool:
     """Whether who does what to whom is the same in both, as far as the order of words says."""
     if one.terms == other.terms:
         return True
-    theirs = dict(other.parts)
-    if any(word in theirs and theirs[word] != after for word, after in one.parts):
+    if exchanged(one.parts, other.parts):
         return False
     amounts = [[term for term in each.terms if term[0] == "#"] for each in (one, other)]
     framed = one.frame is not None and one.frame == other.frame and amounts[0] == amounts[1]

@@ -48,9 +48,11 @@ TELLING: Final = 4
 """Terms of a memory, its rarest, of which two bring it together with others."""
 CROWD: Final = 256
 """As many of one group are compared with each other."""
+BEGUN: Final = 2
+"""Terms that two must begin with for the later one to say that it is another way now."""
 DOUBTS: Final = 500
 """As many doubtful pairs are told, those that are most alike."""
-LEAST: Final = 0.15
+LEAST: Final = 0.1
 """The composite below which what is old and was never of use is archived."""
 OLD: Final = 30 * DAY
 FAR: Final = 0.2
@@ -159,7 +161,12 @@ def _gathered(groups: dict[object, list[tuple[Memory, Statement]]]) -> None:
     """Put those that say that something is over, or another way now, together with those that may have said it."""
     known = [pair for key, group in groups.items() if isinstance(key, frozenset) for pair in group]
     ending = [pair for pair in known if pair[1].over]
-    turning = [pair for pair in known if pair[1].changed and not EXCLUSIVE.keys().isdisjoint(pair[1].bag)]
+    changed = [pair for pair in known if pair[1].changed]
+    turning = [pair for pair in changed if not EXCLUSIVE.keys().isdisjoint(pair[1].bag)]
+    starts = {statement.terms[:BEGUN] for _, statement in changed}
+    for pair in known if starts else ():
+        if (start := pair[1].terms[:BEGUN]) in starts:
+            groups[start].append(pair)
     if ending:
         by_term: dict[str, list[tuple[Memory, Statement]]] = defaultdict(list)
         for pair in known:

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 from perdure.core.memory.crowds import Crowds
 from perdure.core.memory.gists import Gist
-from perdure.core.memory.pairing import NEVER, Around, Pair, Sums, framed, laid, swapped, turned
+from perdure.core.memory.pairing import NEVER, Around, Pair, Sums, framed, laid, swapped
 from perdure.core.memory.ranking import Places
+from perdure.core.memory.statements import exchanged
 from perdure.core.memory.topics import LIGHT, SINGLE
 
 FAR: Final = -9.0
@@ -206,7 +207,7 @@ def _counted(pair: Pair) -> Iterator[tuple[str, float]]:
     yield "parted", pair.parted
     yield "short", pair.short
     yield "ids", 2 * bool(older.ids) + bool(newer.ids) if older.ids != newer.ids else -1
-    yield "turned", turned(one.parts, other.parts)
+    yield "turned", exchanged(one.parts, other.parts)
     start, end = framed(one.terms, other.terms)
     yield "framed-start", start
     yield "framed-end", end

@@ -14,6 +14,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from perdure.core.memory.gists import Gist
+from perdure.core.memory.statements import exchanged
 from perdure.core.memory.topics import LIGHT, SINGLE, term_of, topics_of
 from perdure.core.memory.trees import Tree, tree_of
 
@@ -263,7 +264,7 @@ def _named(pair: Pair) -> Iterator[str]:
         yield f"short:{pair.short}"
     if older.ids != newer.ids:
         yield f"ids:{bool(older.ids):d}{bool(newer.ids):d}"
-    if turned(older.said.parts, newer.said.parts):
+    if exchanged(older.said.parts, newer.said.parts):
         yield "turned"
     passive = "by" in older.words or "by" in newer.words
     yield f"order:{swapped(older.said.terms, newer.said.terms, pair.names & shared):d}:{passive:d}"
@@ -328,12 +329,6 @@ def _left(terms: frozenset[str], common: frozenset[str], names: frozenset[str]) 
 
 def _few(some: frozenset[str], most: int = 3) -> int:
     return min(len(some), most)
-
-
-def turned(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
-    """Whether somebody or something has another part: from one to another is not from another to one."""
-    theirs = dict(other)
-    return any(word in theirs and theirs[word] != after for word, after in one)
 
 
 def swapped(one: tuple[str, ...], other: tuple[str, ...], names: frozenset[str]) -> bool:

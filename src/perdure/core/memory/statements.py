@@ -75,6 +75,12 @@ def read(text: str) -> Statement:
     )
 
 
+def exchanged(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> bool:
+    """Whether somebody or something has another part: from one to another is not from another to one."""
+    theirs = {word for word, _ in other}
+    return any(part[0] in theirs and part not in other for part in one)
+
+
 def _listed(tokens: tuple[Token, ...]) -> list[Token]:
     """The tokens, with lists (`tennis, chess and golf`) in an order of their own: it says nothing."""
     found: list[Token] = []
