@@ -94,3 +94,34 @@ def test_a_part_is_exchanged_whatever_order_words_are_kept_in() -> None:
     assert exchanged(there, back)
     assert not exchanged(there, several)
     assert exchanged(several, there)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "Isaac Drummond is the executive sponsor of Project Meridian.",
+            "The executive sponsor of Project Meridian is Kim.",
+        ),
+        ("Saxo Bank is the broker of account IB-9862", "The broker of account IB-9862 is Tastytrade."),
+    ],
+)
+def test_who_is_the_one_is_read_from_either_side(one: str, other: str) -> None:
+    first, second = read(one).frame, read(other).frame
+    assert first is not None
+    assert second is not None
+    assert first.key == second.key
+    assert first.value != second.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Helen Whitfield is the proud owner of an allotment by the canal.",
+        "Ana Weber is the friend of Ben Adler.",
+        "For appointments with Agnes Ivarsson, before noon is the time to aim at.",
+        "Coffee is the drink of choice.",
+    ],
+)
+def test_where_there_may_be_several_nobody_is_the_one(text: str) -> None:
+    assert read(text).frame is None

@@ -21,6 +21,7 @@ from perdure.core.memory.lexicon import (
     WANTING,
 )
 from perdure.core.memory.tokens import Token
+from perdure.core.memory.words import stem
 
 ALONE: Final = "alone"
 """In the key of a preference that does not say among what."""
@@ -33,6 +34,21 @@ _BEING: Final = frozenset("is are be been was were the a an not : =".split())
 _IS: Final = frozenset("is are was were : =".split())
 _SERVING: Final = frozenset({"use", "choose", "have", "keep"})
 _QUANTITIES: Final = frozenset(UNITS.values())
+_SEVERAL: Final = frozenset(
+    map(
+        stem,
+        """
+        one part kind sort type member friend fan half rest example result reason way most many thing subject point
+        cost purpose date day time guest speaker winner story name
+        """.split(),
+    )
+)
+"""What there may be several of, or nobody is."""
+_ANY: Final = frozenset("a an his her their its".split())
+_FEW: Final = 4
+"""Words that tell who it is, at most."""
+_SHORT: Final = 3
+"""Words of a name at most."""
 _TINY: Final = 6
 """Terms that a value may have at most."""
 
@@ -223,13 +239,34 @@ def _linked(tokens: tuple[Token, ...]) -> Frame | None:
 
 
 def _holds(tokens: tuple[Token, ...]) -> Frame | None:
-    """Who is the one: `Kim is the manager of the shop`."""
-    for index, token in enumerate(tokens[:-1]):
-        if token.raw in ("is", "became"):
-            said = tokens[index + 1 :]
-            of = next((place for place, each in enumerate(said) if each.raw in ("of", "for", "at")), None)
-            if said[0].raw != "the" or of is None or _terms(said[:of]).isdisjoint(ATTRIBUTES | {"ceo"}):
-                return None
-            key, who = _terms(said), _terms(tokens[:index])
-            return Frame(key | {"holds"}, who) if len(key) > 1 else None
+    """Who is the one: `Kim is the manager of the shop`, `the sponsor of Project Fern is Kim`."""
+    at = next((index for index, token in enumerate(tokens) if token.raw in ("is", "became")), None)
+    if at is None or not 0 < at < len(tokens) - 1:
+        return None
+    before, after = tokens[:at], _cut(tokens[at + 1 :])
+    for said, who in ((after, before), (before, after)):
+        of = next((place for place, each in enumerate(said[:-1]) if each.raw in ("of", "for", "at")), None)
+        if of is None or said[0].raw != "the" or said[of + 1].raw in _ANY or len(who) > _FEW:
+            continue
+        part, key = _terms(said[:of]), _terms(said)
+        known = said is after and not part.isdisjoint(ATTRIBUTES | {"ceo"})
+        if len(key) > 1 and (known or (_is_one(part) and any(map(_is_named, said[of:])) and _is_name(who))):
+            return Frame(key | {"is"}, _terms(who))
     return None
+
+
+def _is_one(part: frozenset[str]) -> bool:
+    """Whether there is one such at a time, as far as can be told."""
+    return bool(part) and part.isdisjoint(_SEVERAL)
+
+
+def _is_name(tokens: tuple[Token, ...]) -> bool:
+    """Whether it is a name and nothing else; the first word of a sentence has its capital anyhow."""
+    told = [token for token in tokens if token.raw != "."]
+    named = bool(told) and len(told) <= _SHORT and all(map(_is_named, told[1:]))
+    named = named and not any(token.term[:1] in ("#", "@") for token in told)
+    return named and (_is_named(told[0]) or (told[0] is tokens[0] and bool(told[0].term) and len(told) > 1))
+
+
+def _is_named(token: Token) -> bool:
+    return token.name or "-" in token.raw or any(sign.isdecimal() for sign in token.raw)
