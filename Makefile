@@ -165,6 +165,9 @@ eval-peers: $(READY) $(MEM0_VENV)/.ready ## measure memory beside mem0 and LangG
 learn-pairs: $(READY) $(LEARN_VENV)/.ready ## learn anew how pairs of memories are judged, and write the weights (ARGS="--without NAME": only try it)
 	@$(LEARN_VENV)/bin/python -W ignore -m evals.pairs $(or $(ARGS),--write)
 
+learn-reader: $(READY) $(LEARN_VENV)/.ready ## learn anew to read two memories beside each other, and write what was learnt (ARGS as above; before learn-pairs)
+	@$(LEARN_VENV)/bin/python -W ignore -m evals.reader $(or $(ARGS),--write)
+
 # The benchmark's file is not ours to hand on: whoever measures names their copy.
 define need_data
 if [ ! -f "$(DATA)" ]; then \

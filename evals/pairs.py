@@ -15,8 +15,8 @@ import argparse
 import gzip
 import random
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,13 +24,16 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from evals.wordings import HELD_OUT, Note, names, notes
+from evals.wordings import HELD_OUT, TUNED_ON, Note, learning, notes
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.pairing import Weights, signs, weights_of
 from perdure.core.memory.parts import Memory, MemoryType
-from perdure.core.memory.settling import Beside
+from perdure.core.memory.rereading import bound, either
+from perdure.core.memory.ruling import ruled
+from perdure.core.memory.settling import Beside, Reader
 from perdure.core.memory.trees import Tree, written
 from perdure.embedders.making import made
+from perdure.embedders.reader import PairReader
 from perdure.indexes.nearness import Nearness
 
 WEIGHTS = Path(__file__).parents[1] / "src" / "perdure" / "compose" / "pairs.tsv.gz"
@@ -49,11 +52,10 @@ TREES, LEAVES, FEWEST, PACE, CALM = 240, 15, 60, 0.08, 5.0
 
 
 class Room(NamedTuple):
-    """Notes of a set as memories beside each other, and how near they are by each embedder."""
+    """Notes of a set as memories beside each other, by each embedder."""
 
     told: list[Note]
-    beside: Beside
-    near: list[Nearness | None]
+    beside: list[Beside]
 
     def verdict(self, one: int, other: int) -> int:
         """What two are: 1 when they say the same, 2 when the later one makes the other untrue, 0 when neither."""
@@ -62,14 +64,26 @@ class Room(NamedTuple):
             return 0
         return 1 if "duplicate" in (first.fate, second.fate) else 2
 
+    def planted(self) -> Iterator[tuple[tuple[Note, Note], int]]:
+        """The pairs that are something, the older note first."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for number, note in enumerate(self.told):
+            if note.group >= 0:
+                groups[note.group].append(number)
+        for pair in groups.values():
+            if len(pair) == 2:
+                older, newer = sorted((self.told[number] for number in pair), key=lambda note: -note.days)
+                yield (older, newer), self.verdict(*pair)
+
 
 @cache
 def room(name: str, parts: int = 1) -> Room:
     """The notes of a set, or a part of them, in which what belongs together is together."""
     told = [note for number, note in enumerate(notes(name)) if not (note.group if note.group >= 0 else number) % parts]
-    beside = Beside([memory(number, note) for number, note in enumerate(told)])
+    memories = [memory(number, note) for number, note in enumerate(told)]
+    beside = Beside(memories, ruled=ruled(memories))
     embedders = [_embedder(embedder) for embedder in EMBEDDERS]
-    return Room(told, beside, [each and Nearness(each, beside.texts) for each in embedders])
+    return Room(told, [beside.by(Nearness(each, beside.texts)) if each else beside for each in embedders])
 
 
 @cache
@@ -89,18 +103,17 @@ def memory(number: int, note: Note) -> Memory:
 def examples(name: str, seed: int = 5) -> list[tuple[list[str], int]]:
     """Signs of pairs of a set, and what they are: those that are something by each embedder, of the others some."""
     rng, shown = random.Random(f"{seed} {name}"), room(name)
-    verdicts = [shown.verdict(*pair) for pair in shown.beside.pairs]
-    apart = [number for number, verdict in enumerate(verdicts) if not verdict]
-    few = sorted(rng.sample(apart, min(APART, len(apart))))
-    chosen = [(number, each) for number, verdict in enumerate(verdicts) if verdict for each in shown.near]
-    chosen += [(number, rng.choice(shown.near)) for number in few]
+    chosen: list[tuple[Beside, int, int, int]] = []
+    for beside in shown.beside:
+        told = [(beside, one, other, shown.verdict(one, other)) for one, other in beside.pairs]
+        apart = [each for each in told if not each[3]]
+        chosen += [each for each in told if each[3]]
+        chosen += rng.sample(apart, min(APART // len(shown.beside), len(apart)))
     found = []
-    for number, near in chosen:
-        one, other = shown.beside.pairs[number]
-        gists, alike = (shown.beside.gists[one], shown.beside.gists[other]), near and near(one, other)
-        told = signs(*gists, shown.beside, *([alike] if alike else []))
-        found.append(([*dict.fromkeys(map(sys.intern, told))], verdicts[number]))
-    print(f"  {name}: {len(verdicts)} pairs", file=sys.stderr, flush=True)
+    for beside, one, other, verdict in chosen:
+        told_signs = signs(beside.gists[one], beside.gists[other], beside, beside.alike(one, other))
+        found.append(([*dict.fromkeys(map(sys.intern, told_signs))], verdict))
+    print(f"  {name}: {len(shown.beside[-1].pairs)} pairs", file=sys.stderr, flush=True)
     return found
 
 
@@ -113,13 +126,30 @@ def learnt(sets: list[str]) -> Weights:
         weights = summing([name for number, name in enumerate(sets) if number % FOLDS != fold])
         for name in sets[fold::FOLDS]:
             for shown in (room(name), room(name, PARTS)):
-                for near in shown.near:
-                    for pair, numbers in shown.beside.measured(weights, near):
+                for beside in shown.beside:
+                    for pair, numbers in beside.measured(weights):
                         asked = asked or [*numbers]
                         rows.append(np.array([numbers[number] for number in asked], dtype=np.float32))
                         verdicts.append(shown.verdict(pair.older, pair.newer))
         print(f"  {len(rows)} pairs beside others", file=sys.stderr, flush=True)
     return msgspec.structs.replace(summing(sets), trees=tuple(_grown(asked, np.stack(rows), verdicts)))
+
+
+def voiced(weights: Weights, sets: Iterable[str], reader: Reader) -> Weights:
+    """The same with how much a reader weighs beside what is counted, from sets of which both know nothing."""
+    from sklearn.linear_model import LogisticRegression
+
+    rows: list[list[float]] = []
+    verdicts: list[bool] = []
+    for name in sets:
+        shown = room(name)
+        for beside in shown.beside:
+            asked = beside.asked(weights)
+            for (pair, odds), sums in zip(asked, reader(beside.told(asked)), strict=True):
+                rows.append([bound(odds), bound(either(sums))])
+                verdicts.append(shown.verdict(pair.older, pair.newer) > 0)
+    model = LogisticRegression().fit(np.array(rows), np.array(verdicts))
+    return msgspec.structs.replace(weights, voices=(float(model.intercept_[0]), *map(float, model.coef_[0])))
 
 
 def summing(sets: list[str]) -> Weights:
@@ -195,15 +225,14 @@ class Result(NamedTuple):
         return f"duplicates {self.duplicates} of 333, outdated {self.outdated} of 333, others touched {self.touched}"
 
 
-def tried(name: str, weights: Weights, embedder: str) -> Result:
+def tried(name: str, weights: Weights, embedder: str, reader: Reader | None = None) -> Result:
     """How weights do on a set, by themselves."""
-    told, near = notes(name), _embedder(embedder)
-    beside = Beside([memory(number, note) for number, note in enumerate(told)])
-    settled = beside.settled(weights, near and Nearness(near, beside.texts))
+    shown = room(name)
+    told, settled = shown.told, shown.beside[EMBEDDERS.index(embedder)].settled(weights, reader)
     good: Counter[str] = Counter()
     touched: set[str] = set()
     for pair in settled:
-        if pair.verdict == "doubtful":
+        if pair.verdict not in ("same", "newer"):
             continue
         older, newer = (told[int(id[1:])] for id in (pair.older, pair.newer))
         touched |= {id for id, note in ((pair.older, older), (pair.newer, newer)) if note.fate == "other"}
@@ -219,11 +248,14 @@ def main() -> int:
     parser.add_argument("--without", metavar="NAME", help="learn from all other sets, and try it on this one")
     parser.add_argument("--write", action="store_true", help="write the weights of the package")
     given = parser.parse_args()
-    weights = learnt([name for name in names() if name != given.without and name not in HELD_OUT])
-    print(f"{len(weights.signs)} signs")
+    weights = learnt([name for name in learning() if name != given.without])
+    reader = PairReader().read
+    weights = voiced(weights, TUNED_ON, reader)
+    print(f"{len(weights.signs)} signs, voices {weights.voices}")
     for name in [given.without] if given.without else HELD_OUT:
         for embedder in EMBEDDERS:
             print(f"{name} ({embedder}): {tried(name, weights, embedder)}", flush=True)
+            print(f"{name} ({embedder}, read): {tried(name, weights, embedder, reader)}", flush=True)
     if given.write:
         text = "\n".join(_written(weights)) + "\n"
         WEIGHTS.write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -236,6 +268,7 @@ def _written(weights: Weights) -> Iterator[str]:
         yield f"{sign}\t{same:.2f}\t{newer:.2f}"
     yield f"bias\t{weights.bias[0]:.2f}\t{weights.bias[1]:.2f}"
     yield f"sure\t{weights.sure[0]}\t{weights.sure[1]}"
+    yield "voices\t" + "\t".join(f"{voice:.3f}" for voice in weights.voices)
     for tree in weights.trees:
         yield f"tree\t{written(tree)}"
 

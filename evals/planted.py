@@ -14,8 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from evals.wordings import HELD_OUT, notes
 from perdure.compose import Services, embedded
@@ -282,10 +281,10 @@ def worded(name: str) -> list[Planted]:
     return sorted(found, key=lambda one: -one.days)
 
 
-async def evaluate(memories: list[Planted], embedder: str = "none") -> Result:
+async def evaluate(memories: list[Planted], embedder: str = "none", reader: Literal["auto", "none"] = "auto") -> Result:
     """Plant, consolidate, judge, undo."""
     ambient = FixedAmbient(seed=b"planted")
-    services = embedded(":memory:", ambient=ambient, memory=MemorySettings(embedder=embedder))
+    services = embedded(":memory:", ambient=ambient, memory=MemorySettings(embedder=embedder, reader=reader))
     ids = await keep(services, ambient, memories)
     ambient.advance(86_400)
     before = dict((await services.memories.shelves.look(SPACE)).shelf.memories)
@@ -332,40 +331,6 @@ def _judged(memories: list[Planted], ids: list[str], before: dict[str, Memory], 
     return Result(faults, handled, others, touched, False, 0.0, {}, tuple(missed))
 
 
-PAGE = Path(__file__).parents[1] / "docs" / "CONSOLIDATION-EVAL.md"
-_HEAD = """# Consolidation, measured
-
-`python -m evals.planted --write-docs` made this table. Each row is a consolidation of 5,000 memories, of which 1,000
-are planted: a third say again what another one says, a third are made untrue by a later one, a third are over or
-trifles. A duplicate is handled when one of both is left, what is outdated when the later one supersedes it, what is
-stale when it is no longer live. Touched is every other memory that is not exactly what it was before. After each run
-its undo restored every memory exactly.
-
-`drawn` comes from a generator that has stood beside the rules since they were first written. The others were worded
-freely, by writers who knew nothing of rules or weights, and nothing was learnt from them: `general` and `mixed` as
-people note things down, `mingled`, `public` and `team` with the two notes of a pair worded apart from each other, so
-that they share few words (`Everything we sell to Redfern Textiles is reduced by half` and `We agreed to give Redfern
-Textiles 50% off`). The other sets of evals/wordings are what the weights were learnt from (`make learn-pairs`).
-
-| memories | embedder | handled | others touched | seconds |
-|---|---|---|---|---|
-"""
-
-
-async def table() -> int:
-    """Measure all that stands in the page, and write it."""
-    lines, good = [_HEAD], True
-    for name in ("drawn", *HELD_OUT):
-        for embedder in ("none", "wordllama", "minilm"):
-            result = await evaluate(planted(COUNT, 7) if name == "drawn" else worded(name), embedder)
-            handled, touched = result.handled / result.planted, result.touched / result.others
-            lines.append(f"| {name} | {embedder} | {handled:.1%} | {touched:.2%} | {result.seconds:.0f} |\n")
-            print(lines[-1], end="", flush=True)
-            good &= result.exact
-    PAGE.write_text("".join(lines))
-    return 0 if good else 1
-
-
 def main() -> int:
     """The way in from a shell."""
     parser = argparse.ArgumentParser(prog="python -m evals.planted", description=__doc__)
@@ -373,18 +338,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument(
         "--wordings",
-        help="a set of evals/wordings instead; from general, mixed, mingled, public and team nothing is learnt",
+        help=f"a set of evals/wordings instead; from {', '.join(HELD_OUT)} nothing is learnt",
     )
     parser.add_argument("--embedder", default="none", help="auto, none, or the name of one that is installed")
+    parser.add_argument("--reader", default="auto", choices=["auto", "none"], help="whether they are read, too")
     parser.add_argument("--show", type=int, default=10, help="as many of those that went wrong are shown")
     parser.add_argument(
         "--write-docs", action="store_true", help="measure all sets, and write docs/CONSOLIDATION-EVAL.md"
     )
     given = parser.parse_args()
     if given.write_docs:
+        from evals.page import table
+
         return asyncio.run(table())
     memories = worded(given.wordings) if given.wordings else planted(given.count, given.seed)
-    result = asyncio.run(evaluate(memories, given.embedder))
+    result = asyncio.run(evaluate(memories, given.embedder, given.reader))
     for line in result.missed[: given.show]:
         print(f"  {line}")
     print(f"planted handled: {result.handled} of {result.planted} ({result.handled / result.planted:.2%})")

@@ -50,3 +50,16 @@ def test_each_text_is_embedded_once_and_in_batches() -> None:
     embedder = Letters()
     Nearness(embedder, [(f"t{n % 600}", "same") for n in range(1_000)])
     assert embedder.batches == [512, 88, 1]
+
+
+def test_the_nearest_of_some_are_told_and_nobody_is_nearest_to_itself() -> None:
+    told = [(chr(97 + k) * 3 + chr(97 + k // 2 * 2), "") for k in range(20)]
+    found = [*near(*told).nearest([0, 7], 1)]
+    assert (0, 1) in found
+    assert (7, 6) in found
+    assert all(one in (0, 7) and one != other for one, other in found)
+
+
+def test_of_few_all_are_near_and_what_says_nothing_is_near_to_none() -> None:
+    assert {*near(("ab", ""), ("ba", ""), ("", "")).nearest([0, 1, 2], 6)} == {(0, 1), (1, 0)}
+    assert [*near().nearest([], 6)] == []

@@ -16,6 +16,7 @@ from perdure.services.calling import Calling
 from perdure.services.consolidating import Consolidating, Progress
 from perdure.services.judging import Judging
 from perdure.services.memories import Memories
+from perdure.services.weighing import Weighing
 from perdure.waiting import drive
 from tests.services.shelved import Hashing, remembering
 from tests.services.talkers import PRICES, Scripted, says
@@ -129,7 +130,7 @@ LEARNT = (
 async def test_a_run_that_was_killed_comes_to_the_same_as_one_that_was_not(world: World, after: int) -> None:
     memories = memories_of(world)
     await told(world, memories, *LEARNT)
-    wanted = {step.id: step.by for step in await Consolidating(memories, weights=weights).preview(ANA)}
+    wanted = {step.id: step.by for step in await Consolidating(memories, weighing=Weighing(weights)).preview(ANA)}
     assert len(wanted) > 3
     calls = 0
 
@@ -140,9 +141,9 @@ async def test_a_run_that_was_killed_comes_to_the_same_as_one_that_was_not(world
             raise Stop
 
     with pytest.raises(Stop):
-        await Consolidating(memories, weights=weights, batch=1).run(ANA, told=crash)
+        await Consolidating(memories, weighing=Weighing(weights), batch=1).run(ANA, told=crash)
     elsewhere = memories_of(world)
-    await Consolidating(elsewhere, weights=weights, batch=1).run(ANA)
+    await Consolidating(elsewhere, weighing=Weighing(weights), batch=1).run(ANA)
     found = {memory.id: memory.superseded_by for memory in (await shelf(elsewhere)).values() if memory.superseded_by}
     assert found == wanted
 
@@ -153,12 +154,24 @@ async def test_where_an_embedder_fails_words_alone_decide_and_steps_say_so(world
 
     memories = remembering(world.sessions, world.erasure, embedder=Hashing())
     await told(world, memories, *LEARNT)
-    consolidating = Consolidating(memories, weights=weights, nearness=broken)
-    alone = Consolidating(memories, weights=weights)
+    consolidating = Consolidating(memories, weighing=Weighing(weights, broken))
+    alone = Consolidating(memories, weighing=Weighing(weights))
     found, wanted = await consolidating.preview(ANA), await alone.preview(ANA)
     assert [(step.id, step.by) for step in found] == [(step.id, step.by) for step in wanted] != []
     assert any(step.reason.endswith("sure, by words alone: the embedder failed)") for step in found)
     assert not any("embedder" in step.reason for step in wanted)
+
+
+async def test_where_a_reader_fails_what_is_counted_decides_and_steps_say_so(world: World) -> None:
+    def broken(pairs: Any) -> Any:
+        raise RuntimeError("no")
+
+    memories = memories_of(world)
+    await told(world, memories, *LEARNT)
+    found = await Consolidating(memories, weighing=Weighing(weights, reader=lambda: broken)).preview(ANA)
+    wanted = await Consolidating(memories, weighing=Weighing(weights)).preview(ANA)
+    assert [(step.id, step.by) for step in found] == [(step.id, step.by) for step in wanted] != []
+    assert any(step.reason.endswith("sure, not read: the reader failed)") for step in found)
 
 
 async def test_a_dry_run_writes_nothing_and_tells_what_a_run_would_find(world: World) -> None:

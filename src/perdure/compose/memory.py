@@ -1,7 +1,7 @@
 """Memory put together: spaces of a tenant with an embedder and an index."""
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.compose.talking import Common
+    from perdure.core.memory.settling import Reader
     from perdure.ports.memory import Embedder, MemoryIndex
     from perdure.services.allowance import Allowance
     from perdure.services.consolidating import Consolidating
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a store remembers. `embedder` is a name that `perdure.embedders.making` knows: `auto` takes what is
-    installed, `none` goes by words alone. `room` is bytes of RAM for spaces in use, of all tenants together: a quarter
+    installed, `none` goes by words alone. `reader`: whether consolidation reads memories beside each other, if it is
+    installed (`auto`) or never (`none`). `room` is bytes of RAM for spaces in use, of all tenants together: a quarter
     of the machine's memory, from 256 MiB to 4 GiB, if nobody says. `plan` is the plan of spaces that were put on none.
     """
 
     embedder: str = "auto"
+    reader: Literal["auto", "none"] = "auto"
     room: int | None = None
     plan: str = DEFAULT
 
@@ -56,15 +59,16 @@ def memories(sessions: "Sessions", erasure: "Erasure", settings: MemorySettings,
     return Memories(shelves, erasure, flags)
 
 
-def consolidating(memories: "Memories", common: "Common") -> "Consolidating":
+def consolidating(memories: "Memories", common: "Common", settings: MemorySettings) -> "Consolidating":
     """Consolidation; doubtful pairs are shown to the cheap model, unless that is the built-in one, which can't tell."""
     from perdure.compose.weights import weights
     from perdure.indexes.nearness import Nearness
     from perdure.services.consolidating import Consolidating
     from perdure.services.judging import Judging
+    from perdure.services.weighing import Weighing
 
     judging = Judging(common.calling, common.prices) if _can_tell(common) else None
-    return Consolidating(memories, judging, weights=weights, nearness=Nearness)
+    return Consolidating(memories, judging, weighing=Weighing(weights, Nearness, lambda: _reader(settings.reader)))
 
 
 def extracting(memories: "Memories", common: "Callable[[], Common]") -> "Extracting":
@@ -90,6 +94,18 @@ def embedder_of(name: str) -> "Embedder | None":
     from perdure.embedders.making import made
 
     return made(name)
+
+
+@cache
+def _reader(name: str) -> "Reader | None":
+    """One for all, whatever embedder they use; None where what it reads with is not installed, or nobody wants it."""
+    from perdure.embedders.encoding import is_installed
+
+    if name == "none" or not is_installed():
+        return None
+    from perdure.embedders.reader import PairReader
+
+    return PairReader().read
 
 
 def _index(embedder: "Embedder | None") -> "MemoryIndex":

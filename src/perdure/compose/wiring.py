@@ -140,9 +140,9 @@ class Services:
 
     @made_once
     def consolidating(self) -> "Consolidating":
-        from perdure.compose.memory import consolidating
+        from perdure.compose.memory import MemorySettings, consolidating
 
-        return consolidating(self.memories, self.common)
+        return consolidating(self.memories, self.common, self.memory or MemorySettings())
 
     @made_once
     def extracting(self) -> "Extracting":

@@ -1,6 +1,6 @@
 """How near texts are to each other, compared with how near any two of them are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from perdure.core.errors import Invalid
@@ -12,6 +12,9 @@ _SAMPLE: Final = 4_000
 """Pairs by which it is told how near two are by chance."""
 _STRIDE: Final = 7_919
 """A prime: by steps of it numbers meet others, each time the same ones."""
+_AT_ONCE: Final = 256
+_MOST: Final = 20_000
+"""Numbers whose nearest are looked for, at most."""
 
 
 class Nearness:
@@ -23,6 +26,10 @@ class Nearness:
     def __call__(self, one: int, other: int) -> Alike:
         """How near two are, in deviations from the mean."""
         return self._sides[0].of(one, other), self._sides[1].of(one, other)
+
+    def nearest(self, numbers: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
+        """Of each number, the few that are nearest to it whole; of very many, the last."""
+        return self._sides[0].nearest(numbers[-_MOST:], count)
 
 
 class _Side:
@@ -49,6 +56,23 @@ class _Side:
         if first < 0 or second < 0:
             return None
         return (float(self._vectors[first] @ self._vectors[second]) - self._mean) / self._deviation
+
+    def nearest(self, numbers: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
+        import numpy as np
+
+        there = np.array([number for number, row in enumerate(self._rows) if row >= 0], dtype=np.int64)
+        all_rows = self._vectors[[self._rows[number] for number in there]].T
+        asked = [number for number in numbers if self._rows[number] >= 0]
+        if len(there) <= count:
+            yield from ((one, int(other)) for one in asked for other in there if one != other)
+            return
+        for first in range(0, len(asked), _AT_ONCE):
+            some = asked[first : first + _AT_ONCE]
+            near = self._vectors[[self._rows[number] for number in some]] @ all_rows
+            best = np.argpartition(-near, count, axis=1)[:, : count + 1]
+            yield from (
+                (one, int(there[at])) for one, row in zip(some, best, strict=True) for at in row if there[at] != one
+            )
 
 
 def _made(embedder: Embedder, batch: list[str]) -> Any:

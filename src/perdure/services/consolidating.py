@@ -6,7 +6,7 @@ and two that run at once do no harm.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from functools import cache
 from typing import Any, Final
 
@@ -15,20 +15,20 @@ import msgspec
 from perdure.core.errors import NotFound, PerdureError, Refused
 from perdure.core.memory import plans
 from perdure.core.memory.cadence import FRESH, OPEN, due_at, open_run
-from perdure.core.memory.consolidating import PHASES, Doubt, Phase, Planned, Step, judged, planned
-from perdure.core.memory.pairing import Weights
+from perdure.core.memory.consolidating import judged, planned
 from perdure.core.memory.parts import TAG, Memory, Space, space_of
-from perdure.core.memory.settling import Beside, Nearness, Settled
+from perdure.core.memory.settling import Settled
 from perdure.core.memory.shelf import Run, Shelf
 from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.stepping import UNDONE, Bench, Trace
+from perdure.core.memory.steps import PHASES, Doubt, Phase, Planned, Step
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.memories import MemoryChanged, MemoryMoved, MemoryRun
-from perdure.ports.memory import Embedder
 from perdure.ports.store import Head, Query, Row
 from perdure.services.judging import AT_ONCE, Judging
 from perdure.services.memories import Memories
 from perdure.services.shelves import Known
+from perdure.services.weighing import Weighing
 from perdure.waiting import aside
 
 BATCH: Final = 100
@@ -79,16 +79,14 @@ class Consolidating:
         memories: Memories,
         judging: Judging | None = None,
         *,
-        weights: Callable[[], Weights] | None = None,
-        nearness: Callable[[Embedder, Sequence[tuple[str, str]]], Nearness] | None = None,
+        weighing: Weighing | None = None,
         batch: int = BATCH,
         fresh: int = FRESH,
     ):
         self._shelves = memories.shelves
         self._sessions = memories.shelves.sessions
         self._judging = judging
-        self._weights = weights
-        self._nearness = nearness
+        self._weighing = weighing
         self._batch = batch
         self._fresh = fresh
         self._due: dict[Space, tuple[bytes, int | None]] = {}
@@ -188,23 +186,11 @@ class Consolidating:
         """What is settled about pairs of which at least one came since the last run, as memories were before this one;
         by words alone where there are no vectors.
         """
-        if self._weights is None:
+        weighing, embedder = self._weighing, self._shelves.embedder()
+        if weighing is None:
             return ()
-        weights, embedder, nearness = self._weights, self._shelves.embedder(), self._nearness
         memories, since = [before.get(memory.id, memory) for memory in known.shelf], _last(known.shelf)
-
-        def settle() -> tuple[Settled, ...]:
-            beside = Beside(memories, since, reading)
-            if not beside.pairs:
-                return ()
-            near, lacking = None, False
-            if embedder is not None and nearness is not None:
-                lacking = True
-                with suppress(Exception):  # whatever an embedder raises: steps say that they were taken without it
-                    near, lacking = nearness(embedder, beside.texts), False
-            return beside.settled(weights(), near, lacking=lacking)
-
-        return await aside(settle)
+        return await aside(lambda: weighing.settled(memories, since, embedder, reading))
 
     async def _stepped(
         self, space: Space, id: str, phase: Phase, steps: Sequence[Step], model: str = "", cost: int = 0

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.core.memory.consolidating import FAR, PHASES, Doubt, Phase, Step, fitting, judged, planned
+from perdure.core.memory.consolidating import FAR, fitting, judged, planned
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.settling import Settled
 from perdure.core.memory.stepping import Bench
+from perdure.core.memory.steps import PHASES, Doubt, Phase, Step
 from perdure.core.session.memories import MemoryChanged, MemoryMoved
 
 NOW = 1_000 * DAY

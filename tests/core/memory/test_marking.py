@@ -83,3 +83,14 @@ def test_two_fit_when_neither_is_marked_by_what_the_other_lacks(one: str, other:
 def test_the_way_back_is_another_way_unless_somebody_changed_back(one: str, other: str, fit: bool) -> None:
     assert marks_of(one).fit(marks_of(other)) is fit
     assert marks_of(other).fit(marks_of(one)) is fit
+
+
+def test_who_is_named_is_told_by_the_name() -> None:
+    assert marks_of("User's neighbour Carol sees Dr Krause").fit(marks_of("Carol goes to Dr Krause first"))
+    assert not marks_of("User's neighbour sees Dr Krause").fit(marks_of("User sees Dr Krause"))
+    assert marks_of("Edward's mum has her home in Halifax").fit(marks_of("Edward's mother moved to Malmo"))
+
+
+def test_a_letter_that_only_one_has_may_be_part_of_a_value() -> None:
+    assert marks_of("Hannah uses a Ledger Nano X").fit(marks_of("Hannah uses a Trezor Safe 3"))
+    assert not marks_of("Pump A is broken").fit(marks_of("Pump B is broken"))

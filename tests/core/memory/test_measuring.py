@@ -31,7 +31,7 @@ def pair(older: int, newer: int, odds: float, near: float = FAR) -> Laid:
 
 
 def measured(*pairs: Laid) -> list[dict[str, float]]:
-    measures = Measures([gist_of(text, read(text)) for text in SAID], Elsewhere(), pairs)
+    measures = Measures([gist_of(text, read(text)) for text in SAID], Elsewhere(), pairs, {(0, 1): 3})
     return [measures.of(each) for each in pairs]
 
 

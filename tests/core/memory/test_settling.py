@@ -7,7 +7,7 @@ import msgspec
 from perdure.compose.weights import weights
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, MemoryType, Status
-from perdure.core.memory.settling import LONGEST, UNLIKELY, Beside
+from perdure.core.memory.settling import LONGEST, UNLIKELY, Beside, Reader
 
 NOW = 1_000 * DAY
 OLD, NEW = "Mira Sato drinks sparkling water every day.", "Mira Sato gave up sparkling water."
@@ -124,3 +124,41 @@ def test_what_is_not_sure_enough_is_doubtful() -> None:
     stricter = msgspec.structs.replace(told, sure=(1.0, 1.0))
     [doubtful] = [found for found in Beside([*others(), *pair]).settled(stricter) if found.newer == "b"]
     assert (doubtful.verdict, doubtful.sure) == ("doubtful", settled.sure)
+
+
+def reading(said: dict[tuple[str, str], tuple[float, float]]) -> Reader:
+    """A reader that knows some pairs, and finds all others to be apart."""
+    return lambda pairs: [said.get(pair, (-9.0, -9.0)) for pair in pairs]
+
+
+def test_a_reader_is_heard_beside_what_is_counted() -> None:
+    one, other = memory("a", OLD, 20), memory("b", NEW)
+    beside = Beside([*others(), one, other])
+    apart, newer = reading({}), reading({(OLD, NEW): (-2.0, 8.0)})
+    assert [pair.verdict for pair in beside.settled(weights(), apart) if pair.verdict != "doubtful"] == []
+    [found] = [pair for pair in beside.settled(weights(), newer) if pair.verdict != "doubtful"]
+    assert (found.older, found.newer, found.verdict) == ("a", "b", "newer")
+
+
+def test_what_rules_are_mistaken_about_is_told_by_whoever_reads() -> None:
+    told = "A custom of the web team is a weekly bug hour.", "A custom of the web team is rotating the chair."
+    one, other = memory("a", told[0], 20), memory("b", told[1])
+    beside = Beside([*others(), one, other], ruled={("a", "b"): 1})
+    verdicts = {pair.verdict for pair in beside.settled(weights(), reading({}))}
+    assert verdicts == {"apart"}
+    assert "apart" not in {pair.verdict for pair in beside.settled(weights(), reading({told: (-3.0, 9.0)}))}
+    assert "apart" not in {pair.verdict for pair in beside.settled(weights())}  # among few, nobody else can tell
+
+
+def test_what_is_near_is_laid_beside_each_other_whatever_words_it_shares() -> None:
+    class Close:
+        def __call__(self, one: int, other: int) -> tuple[float, float]:
+            return 3.0, 3.0
+
+        def nearest(self, numbers: Any, count: int) -> list[tuple[int, int]]:
+            return [(0, 1), (1, 0)]
+
+    beside = Beside([memory("a", "Lights out at ten for Ben", 9), memory("b", "Ben goes to bed at half past nine", 3)])
+    beside.pairs.clear()
+    assert beside.by(Close()).pairs == [(0, 1)]
+    assert beside.pairs == []

@@ -201,3 +201,8 @@ def _agree(one: Any, other: Any) -> bool:
 
 def _is_date(text: str) -> bool:
     return len(text) >= 10 and text[:4].isdecimal() and text[4] == "-" and text[7] == "-"
+
+
+def worth(memory: Memory) -> tuple[int, float, int, tuple[int, int]]:
+    """By what of two that say the same the one that stays is chosen."""
+    return LEVELS[memory.trust], memory.importance, memory.accesses, later(memory)

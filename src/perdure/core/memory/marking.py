@@ -12,8 +12,10 @@ _KIN: Final = (
     r"(?:['’]s?|\b(?:my|your|his|her|their|our))\s+(?:\w+\s+)?"
     r"(\w+-in-law|mother|father|mum|mom|dad|parents?|sister|brother|sibling|son|daughter|child|children|kids?|husband|wife|"
     r"spouse|fianc[eé]e?|boyfriend|girlfriend|uncle|aunt|cousin|niece|nephew|(?:grand|step)\w{3,}|"
-    r"ex-\w+|roommate|flatmate|neighbou?r)\b"
+    r"ex-\w+|roommate|flatmate|neighbou?r)\b(?! (?-i:[A-Z])[a-z])"
 )
+"""Unless it is named: who somebody's neighbour Carol is, her name tells."""
+_KIN_AS: Final = {"mum": "mother", "mom": "mother", "dad": "father", "kid": "child", "kids": "children"}
 _SIDE: Final = (
     r"\b(left|right)[- ](?:hand|knee|leg|arm|eye|ear|foot|shoulder|hip|ankle|wrist|elbow|thumb|side|lung|kidney|wing|"
     r"lane|bank|door|wheel|shoe|glove|speaker|channel)\b"
@@ -51,7 +53,9 @@ class Marks(NamedTuple):
         """Whether two statements may be about the same one: what marks one of them is a word of the other, and it is
         not on its way back.
         """
-        if not (self.marks <= other.words and other.marks <= self.words and self.letters == other.letters):
+        if not (self.marks <= other.words and other.marks <= self.words):
+            return False
+        if self.letters != other.letters and self.letters and other.letters:
             return False
         return self.origin.isdisjoint(other.goal) or self.goal.isdisjoint(other.origin)
 
@@ -60,12 +64,16 @@ def marks_of(text: str) -> Marks:
     """What marks a statement."""
     origin, goal = _way(text)
     return Marks(
-        marks=frozenset(mark.lower() for found in _MARKS.findall(text) for mark in found if mark),
+        marks=frozenset(_plain(mark.lower()) for found in _MARKS.findall(text) for mark in found if mark),
         letters=frozenset(letter for found in _LETTER.findall(text) for letter in found if letter),
-        words=frozenset(_WORDS.findall(text.lower())),
+        words=frozenset(map(_plain, _WORDS.findall(text.lower()))),
         origin=origin - goal,
         goal=goal - origin,
     )
+
+
+def _plain(word: str) -> str:
+    return _KIN_AS.get(word, word)
 
 
 def _way(text: str) -> tuple[frozenset[str], frozenset[str]]:

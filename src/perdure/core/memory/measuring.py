@@ -5,7 +5,7 @@ the space says elsewhere in the same words.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp, fsum, log
 from typing import Final, NamedTuple
 
@@ -41,8 +41,10 @@ class Laid(NamedTuple):
 class Measures:
     """The numbers of pairs of a space, all of which were weighed."""
 
-    def __init__(self, gists: Sequence[Gist], around: Around, pairs: Sequence[Laid]) -> None:
-        self._gists, self._around, self._crowds = gists, around, Crowds(gists)
+    def __init__(
+        self, gists: Sequence[Gist], around: Around, pairs: Sequence[Laid], ruled: Mapping[tuple[int, int], int]
+    ) -> None:
+        self._gists, self._around, self._crowds, self._ruled = gists, around, Crowds(gists), ruled
         ends = [(pair.older, pair.newer) for pair in pairs]
         self._places = {
             name: Places(ends, values)
@@ -61,7 +63,8 @@ class Measures:
         found = laid(self._gists[pair.older], self._gists[pair.newer], self._around)
         but = frozenset({self._crowds.wording[pair.older], self._crowds.wording[pair.newer]})
         beside = (*self._ranked(pair), *self._alike.of(pair), *self._crowded(found, but))
-        numbers = (*_sums(pair), *_counted(found), *beside)
+        ruled = ("ruled", self._ruled.get((pair.older, pair.newer), 0))
+        numbers = (ruled, *_sums(pair), *_counted(found), *beside)
         return {name: round(float(value), 5) for name, value in numbers}
 
     def _ranked(self, pair: Laid) -> Iterator[tuple[str, float]]:

@@ -7,10 +7,11 @@ alone.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from heapq import nlargest
-from math import exp, isfinite, log
-from typing import Final, Literal, TypeAlias
+from math import isfinite
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -20,17 +21,24 @@ from perdure.core.memory.deeds import read_deed
 from perdure.core.memory.gists import Gist, gist_of
 from perdure.core.memory.measuring import FAR, Laid, Measures
 from perdure.core.memory.meeting import Terms
-from perdure.core.memory.pairing import NEITHER, Alike, Verdict, Weights, judged, weighed
+from perdure.core.memory.pairing import NEITHER, Alike, Sums, Verdict, Weights, judged, weighed
 from perdure.core.memory.parts import Memory, MemoryType, Status
+from perdure.core.memory.rereading import UNREAD, Judged, sure, together
 from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.trees import summed
 
-Nearness: TypeAlias = Callable[[int, int], Alike]
-"""How near two memories are, by their numbers."""
+Reader: TypeAlias = Callable[[Sequence[tuple[str, str]]], Sequence[Sums]]
+"""Reads pairs of an earlier and a later text beside each other: what speaks for `same` and for `newer`."""
+Ruled: TypeAlias = Mapping[tuple[str, str], int]
+"""What rules would do with pairs of memories, by their ids, the older first: a number for each kind of reason."""
 LONGEST: Final = 400
 """Characters of a memory that is judged so: longer ones say more than one thing."""
 MOST: Final = 300_000
 """As many pairs of a space are judged in one run, those that share most."""
+NEAREST: Final = 6
+"""As many others a memory is laid beside because their vectors are nearest, whatever words they share."""
+RULED: Final = 0.25
+"""How sure one must be for rules to be heeded; where nobody can tell, they are."""
 DOUBTFUL: Final = 0.3
 """How sure one is from which a pair that is not settled is doubtful."""
 CROWD: Final = 1_000
@@ -38,11 +46,19 @@ CROWD: Final = 1_000
 no rival looks sure; there a pair's own signs must be as sure."""
 UNLIKELY: Final = -6.0
 """From which odds, as their logarithm, a pair comes into question at all."""
-_UNSURE: Final = log(DOUBTFUL / (1 - DOUBTFUL)) - 1e-6
-"""Odds that are too low for a pair to be doubtful."""
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
 _KNOWN: Final = 0.5
 """Share of its words that must be known: of other languages one cannot tell."""
+
+
+class Nearness(Protocol):
+    """How near memories are to each other, by their numbers."""
+
+    def __call__(self, one: int, other: int) -> Alike:
+        """How near two are."""
+
+    def nearest(self, numbers: Sequence[int], count: int) -> Iterable[tuple[int, int]]:
+        """Of each number, the few that are nearest to it."""
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -50,27 +66,47 @@ class Settled(msgspec.Struct, frozen=True):
 
     older: str
     newer: str
-    verdict: Verdict | Literal["doubtful"]
+    verdict: Verdict | Literal["doubtful", "apart"]
+    """`apart` only of what rules would do something with."""
     sure: float
-    lacking: bool = False
-    """Whether words alone decided because the embedder failed."""
+    lacking: str = ""
+    """Who should have had a say, and failed."""
 
 
 class Beside:
     """The memories of a space that may be about the same thing, of which at least one came after `since`."""
 
-    def __init__(self, memories: Iterable[Memory], since: int = -1, reading: Reading = read) -> None:
+    def __init__(
+        self,
+        memories: Iterable[Memory],
+        since: int = -1,
+        reading: Reading = read,
+        ruled: Ruled | None = None,
+    ) -> None:
         self._memories = [memory for memory in memories if _is_fit(memory)]
         self.gists = [gist_of(memory.content, reading(memory.content)) for memory in self._memories]
         self._terms = Terms([gist.said.bag for gist in self.gists], [gist.topics for gist in self.gists])
         self._names = Counter(term for run in {run for gist in self.gists for run in gist.runs} for term in run)
-        fresh = [memory.recorded_at > since for memory in self._memories]
-        met = (pair for pair in self._terms.meetings() if fresh[pair[1]] or fresh[pair[2]])
-        found = [pair for pair in met if self._may_meet(pair[1], pair[2])]
-        if len(found) > MOST:
-            found = nlargest(MOST, found)
-        self.pairs = [self._in_time(one, other) for _, one, other in found]
-        self._shares = [share for share, _, _ in found]
+        self._fresh = [memory.recorded_at > since for memory in self._memories]
+        self._ruled = self._by_number(ruled or {})
+        self._near: Nearness | None = None
+        met = [pair for pair in self._terms.meetings() if self._may_meet(*pair[1:])]
+        found = nlargest(MOST, met) if len(met) > MOST else met
+        self.pairs = [
+            *self._in_time([pair[1:] for pair in found] + [pair for pair in self._ruled if self._may_meet(*pair)])
+        ]
+
+    def by(self, near: Nearness) -> "Beside":
+        """The same with what is nearest by vectors beside each other too, whatever words they share."""
+        found = copy(self)
+        found._near = near
+        nearest = near.nearest([number for number, fresh in enumerate(self._fresh) if fresh], NEAREST)
+        found.pairs = [*dict.fromkeys((*self.pairs, *self._in_time(pair for pair in nearest if self._may_meet(*pair))))]
+        return found
+
+    def _by_number(self, ruled: Ruled) -> dict[tuple[int, int], int]:
+        at = {memory.id: number for number, memory in enumerate(self._memories)}
+        return {(at[one], at[other]): kind for (one, other), kind in ruled.items() if one in at and other in at}
 
     def rarity(self, term: str) -> float:
         """How much a term tells here."""
@@ -82,58 +118,87 @@ class Beside:
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """What each memory says, whole and bare, by its number; nothing where it is beside no other."""
-        there = {number for pair in self.pairs for number in pair}
-        return [
-            (memory.content, gist.bare) if number in there else ("", "")
-            for number, (memory, gist) in enumerate(zip(self._memories, self.gists, strict=True))
-        ]
+        """What each memory says, whole and bare, by its number."""
+        return [(memory.content, gist.bare) for memory, gist in zip(self._memories, self.gists, strict=True)]
 
-    def settled(self, weights: Weights, near: Nearness | None = None, *, lacking: bool = False) -> tuple[Settled, ...]:
-        """What is settled, the surest first, and then what is doubtful. `lacking`: a nearness should be there."""
-        found: list[tuple[float, int, int, Verdict]] = []
-        few = len(self._memories) < CROWD
-        for pair, numbers in self.measured(weights, near, _UNSURE if few else UNLIKELY):
-            odds = summed(weights.trees, numbers) if weights.trees else pair.odds
-            if few:
-                odds = min(odds, pair.odds)
-            found.append((_sure(odds), pair.older, pair.newer, judged(pair.sums)[0]))
-        found.sort(key=lambda pair: (-pair[0], self._memories[pair[1]].id, self._memories[pair[2]].id))
+    def settled(self, weights: Weights, reader: Reader | None = None, lacking: str = "") -> tuple[Settled, ...]:
+        """What is settled, the surest first, then what is doubtful, and what rules are mistaken about; each tells who
+        was `lacking`.
+        """
+        found = sorted(self._judged(weights, reader), key=lambda each: (-each[1].sure, self._ids(each[0])))
+        ruled = self._ruled if reader is not None or not self._is_few else {}
         taken: set[int] = set()
-        settled, doubtful = list[Settled](), list[Settled]()
-        for sure, one, other, verdict in found:
-            if sure < DOUBTFUL:
-                break
-            if _are_of_two(self.gists[one], self.gists[other]):
+        settled, doubtful, apart = list[Settled](), list[Settled](), list[Settled]()
+        for pair, told in found:
+            ids = self._ids(pair)
+            if (pair.older, pair.newer) in ruled and told.sure < RULED:
+                apart.append(Settled(*ids, "apart", told.sure, lacking))
+            elif told.sure < DOUBTFUL or _are_of_two(self.gists[pair.older], self.gists[pair.newer]):
                 continue
-            ids = self._memories[one].id, self._memories[other].id
-            if sure < weights.sure[verdict == "newer"]:
-                doubtful.append(Settled(*ids, "doubtful", sure, lacking))
-            elif taken.isdisjoint((one, other)):
-                taken |= {one, other}
-                settled.append(Settled(*ids, verdict, sure, lacking))
-        return *settled, *doubtful
+            elif told.sure < weights.sure[told.verdict == "newer"]:
+                doubtful.append(Settled(*ids, "doubtful", told.sure, lacking))
+            elif taken.isdisjoint((pair.older, pair.newer)):
+                taken |= {pair.older, pair.newer}
+                settled.append(Settled(*ids, told.verdict, told.sure, lacking))
+        return *settled, *doubtful, *apart
 
-    def measured(
-        self, weights: Weights, near: Nearness | None = None, least: float = UNLIKELY
-    ) -> Iterator[tuple[Laid, dict[str, float]]]:
+    def _ids(self, pair: Laid) -> tuple[str, str]:
+        return self._memories[pair.older].id, self._memories[pair.newer].id
+
+    def _judged(self, weights: Weights, reader: Reader | None) -> list[tuple[Laid, Judged]]:
+        """Pairs that come into question, what they are, and how sure that is."""
+        if reader is None:
+            counted = ((pair, self._counted(weights, pair, numbers)) for pair, numbers in self.measured(weights))
+            return [(pair, Judged(judged(pair.sums)[0], sure(odds))) for pair, odds in counted]
+        asked = self.asked(weights)
+        heard = zip(asked, reader(self.told(asked)), strict=True)
+        return [(pair, together(weights.voices, odds, sums, pair.sums)) for (pair, odds), sums in heard]
+
+    def asked(self, weights: Weights) -> list[tuple[Laid, float]]:
+        """Pairs that a reader is to look at, and the odds that were counted."""
+        counted = ((pair, self._counted(weights, pair, numbers)) for pair, numbers in self.measured(weights))
+        return [(pair, odds) for pair, odds in counted if odds > UNREAD or (pair.older, pair.newer) in self._ruled]
+
+    def told(self, asked: Iterable[tuple[Laid, float]]) -> list[tuple[str, str]]:
+        """The texts of pairs, the older one first."""
+        return [(self._memories[pair.older].content, self._memories[pair.newer].content) for pair, _ in asked]
+
+    def _counted(self, weights: Weights, pair: Laid, numbers: dict[str, float]) -> float:
+        """The odds that trees count out; in a small space a pair's own signs must be as sure."""
+        odds = summed(weights.trees, numbers) if weights.trees else pair.odds
+        return min(odds, pair.odds) if self._is_few else odds
+
+    @property
+    def _is_few(self) -> bool:
+        return len(self._memories) < CROWD
+
+    def measured(self, weights: Weights, least: float = UNLIKELY) -> Iterator[tuple[Laid, dict[str, float]]]:
         """The pairs that come into question by their signs, and what trees ask for."""
-        known = [_share_known(gist, weights) >= _KNOWN for gist in self.gists]
-        laid = [
-            self._laid(one, other, share, weights, NEITHER if near is None else near(one, other))
-            for (one, other), share in zip(self.pairs, self._shares, strict=True)
-            if known[one] and known[other]
-        ]
-        measures = Measures(self.gists, self, laid)
-        yield from ((pair, measures.of(pair)) for pair in laid if pair.odds > least)
+        laid = self.laid(weights)
+        measures = Measures(self.gists, self, laid, self._ruled)
+        yield from (
+            (pair, measures.of(pair)) for pair in laid if pair.odds > least or (pair.older, pair.newer) in self._ruled
+        )
 
-    def _laid(self, one: int, other: int, share: float, weights: Weights, alike: Alike) -> Laid:
+    def laid(self, weights: Weights) -> list[Laid]:
+        """All pairs whose words are known, weighed by their signs."""
+        known = [_share_known(gist, weights) >= _KNOWN for gist in self.gists]
+        return [self._laid(one, other, weights) for one, other in self.pairs if known[one] and known[other]]
+
+    def alike(self, one: int, other: int) -> Alike:
+        """How near two are, as far as there are vectors."""
+        return NEITHER if self._near is None else self._near(one, other)
+
+    def _laid(self, one: int, other: int, weights: Weights) -> Laid:
+        alike = self.alike(one, other)
         sums = weighed(self.gists[one], self.gists[other], self, weights, alike)
         near, bare = (FAR if each is None or not isfinite(each) else each for each in alike)
-        return Laid(one, other, share, near, bare, sums, judged(sums)[1])
+        return Laid(one, other, self._terms.share(one, other), near, bare, sums, judged(sums)[1])
 
     def _may_meet(self, one: int, other: int) -> bool:
         first, second = self._memories[one], self._memories[other]
+        if not self._fresh[one] and not self._fresh[other]:
+            return False
         if self.gists[one].said.bag == self.gists[other].said.bag or not are_alike(first, second):
             return False  # of the very same words the order tells, which rules know
         said, told = self.gists[one].said, self.gists[other].said
@@ -142,20 +207,16 @@ class Beside:
         mine = said.personal or told.personal
         return not mine or (first.agent, first.writer) == (second.agent, second.writer)
 
-    def _in_time(self, one: int, other: int) -> tuple[int, int]:
-        first, second = self._memories[one], self._memories[other]
-        return (one, other) if later(first) <= later(second) else (other, one)
-
-
-def _sure(odds: float) -> float:
-    bound = min(max(odds, -30.0), 30.0)
-    return round(1 / (1 + exp(-bound)), 9)
+    def _in_time(self, pairs: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+        """Each pair once, the older first."""
+        at = [later(memory) for memory in self._memories]
+        return dict.fromkeys((one, other) if at[one] <= at[other] else (other, one) for one, other in pairs)
 
 
 def _are_of_two(older: Gist, newer: Gist) -> bool:
     """Whether they tell of two bookings or of two deeds, of which there may be more: neither makes the other untrue."""
     if are_two(older.said.booked, newer.said.booked):
-        return not newer.changing
+        return not newer.said.changed
     return read_deed(older.said.tokens).differs(read_deed(newer.said.tokens))
 
 

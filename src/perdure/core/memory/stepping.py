@@ -6,9 +6,9 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.memory.comparing import may_replace, since
-from perdure.core.memory.consolidating import Step
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.shelf import Shelf
+from perdure.core.memory.steps import Step
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.memories import MemoryChanged, MemoryKept, MemoryMoved
 

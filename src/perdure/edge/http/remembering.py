@@ -1,6 +1,6 @@
 """How a server remembers, as an operator writes it down."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -9,11 +9,18 @@ from perdure.core.memory.plans import DEFAULT, PLANS
 
 
 class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Memory: by which embedder it is found, how much of it is at hand, and on which plan spaces are."""
+    """Memory: by which embedder it is found, whether it is read, how much is at hand, and on which plan spaces are."""
 
     embedder: Annotated[
         str,
         Meta(min_length=1, description="what makes vectors of memories: `auto` what is installed, `none` words alone"),
+    ] = "auto"
+    reader: Annotated[
+        Literal["auto", "none"],
+        Meta(
+            description="whether consolidation reads memories beside each other; `auto`: where the embedder `minilm` "
+            "is installed, be it used or not"
+        ),
     ] = "auto"
     room: Annotated[
         Annotated[int, Meta(ge=1 << 20, le=1 << 50)] | None,
