@@ -52,10 +52,10 @@ TREES, LEAVES, FEWEST, PACE, CALM = 240, 15, 60, 0.08, 5.0
 
 
 class Room(NamedTuple):
-    """Notes of a set as memories beside each other, by each embedder."""
+    """Notes of a set as memories beside each other."""
 
     told: list[Note]
-    beside: list[Beside]
+    beside: Beside
 
     def verdict(self, one: int, other: int) -> int:
         """What two are: 1 when they say the same, 2 when the later one makes the other untrue, 0 when neither."""
@@ -77,13 +77,20 @@ class Room(NamedTuple):
 
 
 @cache
-def room(name: str, parts: int = 1) -> Room:
+def room(name: str, embedder: str = "none", parts: int = 1) -> Room:
     """The notes of a set, or a part of them, in which what belongs together is together."""
+    each = _embedder(embedder)
+    if each is not None:
+        told, beside = room(name, parts=parts)
+        return Room(told, beside.by(Nearness(each, beside.texts)))
     told = [note for number, note in enumerate(notes(name)) if not (note.group if note.group >= 0 else number) % parts]
     memories = [memory(number, note) for number, note in enumerate(told)]
-    beside = Beside(memories, ruled=ruled(memories))
-    embedders = [_embedder(embedder) for embedder in EMBEDDERS]
-    return Room(told, [beside.by(Nearness(each, beside.texts)) if each else beside for each in embedders])
+    return Room(told, Beside(memories, ruled=ruled(memories)))
+
+
+def rooms(name: str, parts: int = 1) -> list[Room]:
+    """The same by each embedder."""
+    return [room(name, embedder, parts) for embedder in EMBEDDERS]
 
 
 @cache
@@ -102,18 +109,18 @@ def memory(number: int, note: Note) -> Memory:
 @cache
 def examples(name: str, seed: int = 5) -> list[tuple[list[str], int]]:
     """Signs of pairs of a set, and what they are: those that are something by each embedder, of the others some."""
-    rng, shown = random.Random(f"{seed} {name}"), room(name)
+    rng = random.Random(f"{seed} {name}")
     chosen: list[tuple[Beside, int, int, int]] = []
-    for beside in shown.beside:
-        told = [(beside, one, other, shown.verdict(one, other)) for one, other in beside.pairs]
+    for shown in rooms(name):
+        told = [(shown.beside, one, other, shown.verdict(one, other)) for one, other in shown.beside.pairs]
         apart = [each for each in told if not each[3]]
         chosen += [each for each in told if each[3]]
-        chosen += rng.sample(apart, min(APART // len(shown.beside), len(apart)))
+        chosen += rng.sample(apart, min(APART // len(EMBEDDERS), len(apart)))
     found = []
     for beside, one, other, verdict in chosen:
         told_signs = signs(beside.gists[one], beside.gists[other], beside, beside.alike(one, other))
         found.append(([*dict.fromkeys(map(sys.intern, told_signs))], verdict))
-    print(f"  {name}: {len(shown.beside[-1].pairs)} pairs", file=sys.stderr, flush=True)
+    print(f"  {name}: {len(chosen)} pairs", file=sys.stderr, flush=True)
     return found
 
 
@@ -125,12 +132,11 @@ def learnt(sets: list[str]) -> Weights:
     for fold in range(FOLDS):
         weights = summing([name for number, name in enumerate(sets) if number % FOLDS != fold])
         for name in sets[fold::FOLDS]:
-            for shown in (room(name), room(name, PARTS)):
-                for beside in shown.beside:
-                    for pair, numbers in beside.measured(weights):
-                        asked = asked or [*numbers]
-                        rows.append(np.array([numbers[number] for number in asked], dtype=np.float32))
-                        verdicts.append(shown.verdict(pair.older, pair.newer))
+            for shown in (*rooms(name), *rooms(name, PARTS)):
+                for pair, numbers in shown.beside.measured(weights):
+                    asked = asked or [*numbers]
+                    rows.append(np.array([numbers[number] for number in asked], dtype=np.float32))
+                    verdicts.append(shown.verdict(pair.older, pair.newer))
         print(f"  {len(rows)} pairs beside others", file=sys.stderr, flush=True)
     return msgspec.structs.replace(summing(sets), trees=tuple(_grown(asked, np.stack(rows), verdicts)))
 
@@ -142,10 +148,9 @@ def voiced(weights: Weights, sets: Iterable[str], reader: Reader) -> Weights:
     rows: list[list[float]] = []
     verdicts: list[bool] = []
     for name in sets:
-        shown = room(name)
-        for beside in shown.beside:
-            asked = beside.asked(weights)
-            for (pair, odds), sums in zip(asked, reader(beside.told(asked)), strict=True):
+        for shown in rooms(name):
+            asked = shown.beside.asked(weights)
+            for (pair, odds), sums in zip(asked, reader(shown.beside.told(asked)), strict=True):
                 rows.append([bound(odds), bound(either(sums))])
                 verdicts.append(shown.verdict(pair.older, pair.newer) > 0)
     model = LogisticRegression().fit(np.array(rows), np.array(verdicts))
@@ -227,8 +232,8 @@ class Result(NamedTuple):
 
 def tried(name: str, weights: Weights, embedder: str, reader: Reader | None = None) -> Result:
     """How weights do on a set, by themselves."""
-    shown = room(name)
-    told, settled = shown.told, shown.beside[EMBEDDERS.index(embedder)].settled(weights, reader)
+    told, beside = room(name, embedder)
+    settled = beside.settled(weights, reader)
     good: Counter[str] = Counter()
     touched: set[str] = set()
     for pair in settled:

@@ -57,8 +57,8 @@ class Example(NamedTuple):
 
 def examples(name: str) -> list[Example]:
     """Pairs of a set: all that are something, and of those that are not mostly what is easily mistaken."""
-    rng, shown = random.Random(f"reader {name}"), room(name)
-    laid = shown.beside[-1].laid(package())
+    rng, shown = random.Random(f"reader {name}"), room(name, "minilm")
+    laid = shown.beside.laid(package())
     apart = sorted((pair for pair in laid if not shown.verdict(pair.older, pair.newer)), key=lambda pair: -pair.odds)
     likely, nearest, some, others = APART
     chosen = apart[:likely] + sorted(apart[likely:], key=lambda pair: -pair.near)[:nearest]

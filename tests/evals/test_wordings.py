@@ -7,6 +7,7 @@ import pytest
 from evals.pairs import Room, tried
 from evals.wordings import HELD_OUT, Note, names, notes
 from perdure.compose.weights import weights
+from perdure.core.memory.settling import Beside
 
 LEAST = {"general": 250, "mixed": 250, "mingled": 200, "public": 120, "team": 120, "folks": 120, "forty": 80}
 """Contradictions of which so many are found by words alone; but the first two, the sets share few words."""
@@ -41,6 +42,6 @@ def test_of_two_notes_it_is_known_what_they_are() -> None:
         Note("e", 2, "other", -1, 0.5, None),
         Note("f", 2, "other", -1, 0.5, None),
     ]
-    shown = Room(told, [])
+    shown = Room(told, Beside([]))
     assert [verdict for _, verdict in shown.planted()] == [1, 2]
     assert [shown.verdict(0, 1), shown.verdict(2, 3), shown.verdict(1, 2), shown.verdict(4, 5)] == [1, 2, 0, 0]
