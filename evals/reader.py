@@ -7,7 +7,8 @@ What reads is the better embedder's network, given both notes at once. Its own w
 narrow matrices for each of its own, whose product is added to that (low-rank adapters), what tells the first note from
 the second, and three sums at the end: for `apart`, `same` and `newer`.
 
-It needs JAX (`make learn-reader` brings it), and three quarters of an hour; the package itself needs none of it.
+It needs JAX (`make learn-reader` brings it), and three quarters of an hour; the package itself needs none of it. Where
+sets were added, `--onward 0.7` goes on from what was learnt before, at half the pace.
 """
 
 import argparse
@@ -181,17 +182,20 @@ def _stepped(learnt: Any, moments: Any, fixed: Any, batch: Batch, pace: Any, ste
     return jax.tree.map(moved, learnt, first, second), (first, second), loss
 
 
-def learn(told: Sequence[Example], epochs: float = EPOCHS) -> dict[str, Any]:
-    """What is learnt from examples."""
+def learn(
+    told: Sequence[Example], epochs: float = EPOCHS, start: Mapping[str, Any] | None = None, fastest: float = PACE
+) -> dict[str, Any]:
+    """What is learnt from examples, from nothing or from what was learnt before."""
     fixed = {name: jnp.asarray(array) for name, array in tensors(folder() / "model.safetensors").items()}
-    learnt, rng, tokenizer = _unlearnt(fixed), random.Random(1), _tokenizer()
+    learnt = _unlearnt(fixed) if start is None else {name: jnp.asarray(array) for name, array in start.items()}
+    rng, tokenizer = random.Random(1), _tokenizer()
     moments = tuple(jax.tree.map(jnp.zeros_like, learnt) for _ in range(2))
     steps, began, step, losses = int(len(told) // BATCH * epochs), time.monotonic(), 0, []
     while step < steps:
         for batch in batches(told, rng, tokenizer):
             if step == steps:
                 break
-            pace = PACE * min(1.0, step / 100) * max(0.02, 1 - step / steps)
+            pace = fastest * min(1.0, step / 100) * max(0.02, 1 - step / steps)
             step += 1
             learnt, moments, loss = _stepped(learnt, moments, fixed, batch, pace, float(step))
             losses.append(float(loss))
@@ -242,12 +246,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m evals.reader", description=__doc__)
     parser.add_argument("--without", metavar="NAME", help="learn from all other sets, and try it on this one")
     parser.add_argument("--write", action="store_true", help="write what the package reads with")
+    parser.add_argument(
+        "--onward", type=float, metavar="TIMES", help="go on from what the package reads with: all examples so often"
+    )
     given = parser.parse_args()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
         some = [name for name in learning() if name != given.without]
         judging = [given.without] if given.without else [*HELD_OUT]
         told = dict(zip([*some, *judging], workers.map(examples, [*some, *judging]), strict=True))
-    learnt = learn([example for name in some for example in told[name]])
+    examples_of = [example for name in some for example in told[name]]
+    if given.onward:
+        before = {name: np.asarray(array, dtype=np.float32) for name, array in tensors(LEARNT).items()}
+        learnt = learn(examples_of, given.onward, before, PACE / 2)
+    else:
+        learnt = learn(examples_of)
     if given.write:
         write(LEARNT, learnt)
         print(f"written: {LEARNT.stat().st_size} bytes")
