@@ -4,9 +4,9 @@ Each set has 5,000 notes of one field, made from several hundred sentences: pair
 earlier one in other words, or makes it untrue; notes that are over, or trifles; and notes that are to be left alone.
 `drawn` comes from the generator of `evals.planted`. Thirteen sets are harder than the others (folk, institutions,
 ledgers, mingled, premises, private, public, software, systems, team, trade, varied, working): the two notes of a pair
-were worded apart from each other, and share few words. Twenty are as agents note things down (assisting, bureau,
-campus, clients, clubs, coach, craft, daily, desk, estate, folks, forty, living, money, onchain, own, platform, shop,
-supporting, works): many notes of each of a few subjects, each thing said in several ways. From seven sets nothing is
+were worded apart from each other, and share few words. Twenty-one are as agents note things down (assisting,
+bureau, campus, clients, clubs, coach, coder, craft, daily, desk, estate, folks, forty, living, money, onchain, own, platform, shop,
+supporting, works): many notes of each of a few subjects, each thing said in several ways. From eight sets nothing is
 learnt, and from three only how sure to be.
 """
 
@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-HELD_OUT = ("general", "mixed", "mingled", "public", "team", "folks", "forty")
+HELD_OUT = ("general", "mixed", "mingled", "public", "team", "folks", "forty", "coder")
 """Sets from which nothing is learnt: what the figures are told by."""
 TUNED_ON = ("living", "craft", "clubs")
 """Sets by which it is told how much each voice weighs, and how sure one must be; nothing else is learnt from them."""

@@ -87,6 +87,9 @@ def test_the_way_back_is_another_way_unless_somebody_changed_back(one: str, othe
 
 def test_who_is_named_is_told_by_the_name() -> None:
     assert marks_of("User's neighbour Carol sees Dr Krause").fit(marks_of("Carol goes to Dr Krause first"))
+    assert marks_of("User's sister-in-law Simone eats halal").fit(marks_of("Simone eats halal food"))
+    assert not marks_of("User's sister-in-law eats halal").fit(marks_of("User eats halal food"))
+    assert marks_of("Diego's boy goes to Hill School").fit(marks_of("Diego's son changed schools"))
     assert not marks_of("User's neighbour sees Dr Krause").fit(marks_of("User sees Dr Krause"))
     assert marks_of("Edward's mum has her home in Halifax").fit(marks_of("Edward's mother moved to Malmo"))
 

@@ -12,10 +12,18 @@ _KIN: Final = (
     r"(?:['’]s?|\b(?:my|your|his|her|their|our))\s+(?:\w+\s+)?"
     r"(\w+-in-law|mother|father|mum|mom|dad|parents?|sister|brother|sibling|son|daughter|child|children|kids?|husband|wife|"
     r"spouse|fianc[eé]e?|boyfriend|girlfriend|uncle|aunt|cousin|niece|nephew|(?:grand|step)\w{3,}|"
-    r"ex-\w+|roommate|flatmate|neighbou?r)\b(?! (?-i:[A-Z])[a-z])"
+    r"ex-\w+|roommate|flatmate|neighbou?r)\b(?!-in-law| (?-i:[A-Z])[a-z])"
 )
 """Unless it is named: who somebody's neighbour Carol is, her name tells."""
-_KIN_AS: Final = {"mum": "mother", "mom": "mother", "dad": "father", "kid": "child", "kids": "children"}
+_KIN_AS: Final = {
+    "mum": "mother",
+    "mom": "mother",
+    "dad": "father",
+    "kid": "child",
+    "kids": "children",
+    "boy": "son",
+    "girl": "daughter",
+}
 _SIDE: Final = (
     r"\b(left|right)[- ](?:hand|knee|leg|arm|eye|ear|foot|shoulder|hip|ankle|wrist|elbow|thumb|side|lung|kidney|wing|"
     r"lane|bank|door|wheel|shoe|glove|speaker|channel)\b"

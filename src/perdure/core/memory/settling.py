@@ -35,7 +35,7 @@ LONGEST: Final = 400
 """Characters of a memory that is judged so: longer ones say more than one thing."""
 MOST: Final = 300_000
 """As many pairs of a space are judged in one run, those that share most."""
-NEAREST: Final = 6
+NEAREST: Final = 10
 """As many others a memory is laid beside because their vectors are nearest, whatever words they share."""
 RULED: Final = 0.25
 """How sure one must be for rules to be heeded; where nobody can tell, they are."""
