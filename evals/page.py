@@ -17,11 +17,11 @@ its undo restored every memory exactly.
 
 `drawn` comes from a generator that has stood beside the rules since they were first written. The others were worded
 freely, by writers who knew nothing of rules or weights, and nothing was learnt from them: `general` and `mixed` as
-people note things down, `folks`, `forty` and `coder` as assistants do (of a few hundred people, of forty whom they know
-by first name, of projects and who works on them), `mingled`, `public` and `team` with the two notes of a pair worded apart from each other, so that they
-share few words (`Everything we sell to Redfern Textiles is reduced by half` and `We agreed to give Redfern Textiles 50%
-off`). The other sets of evals/wordings are what was learnt from (`make learn-reader`, `make learn-pairs`), and three by
-which it was told how sure one must be.
+people note things down, `folks`, `forty` and `coder` as assistants do (of a few hundred people, of forty whom they
+know by first name, of projects and who works on them), `mingled`, `public` and `team` with the two notes of a pair
+worded apart from each other, so that they share few words (`Everything we sell to Redfern Textiles is reduced by half`
+and `We agreed to give Redfern Textiles 50% off`). The other sets of evals/wordings are what was learnt from (`make
+learn-reader`, `make learn-pairs`), and three by which it was told how sure one must be.
 
 | memories | embedder | read | handled | others touched | seconds |
 |---|---|---|---|---|---|

@@ -4,10 +4,10 @@ Each set has 5,000 notes of one field, made from several hundred sentences: pair
 earlier one in other words, or makes it untrue; notes that are over, or trifles; and notes that are to be left alone.
 `drawn` comes from the generator of `evals.planted`. Thirteen sets are harder than the others (folk, institutions,
 ledgers, mingled, premises, private, public, software, systems, team, trade, varied, working): the two notes of a pair
-were worded apart from each other, and share few words. Twenty-one are as agents note things down (assisting,
-bureau, campus, clients, clubs, coach, coder, craft, daily, desk, estate, folks, forty, living, money, onchain, own, platform, shop,
-supporting, works): many notes of each of a few subjects, each thing said in several ways. From eight sets nothing is
-learnt, and from three only how sure to be.
+were worded apart from each other, and share few words. Twenty-one are as agents note things down (assisting, bureau,
+campus, clients, clubs, coach, coder, craft, daily, desk, estate, folks, forty, living, money, onchain, own, platform,
+shop, supporting, works): many notes of each of a few subjects, each thing said in several ways. From eight sets
+nothing is learnt, and from three only how sure to be.
 """
 
 import gzip

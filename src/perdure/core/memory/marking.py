@@ -15,15 +15,7 @@ _KIN: Final = (
     r"ex-\w+|roommate|flatmate|neighbou?r)\b(?!-in-law| (?-i:[A-Z])[a-z])"
 )
 """Unless it is named: who somebody's neighbour Carol is, her name tells."""
-_KIN_AS: Final = {
-    "mum": "mother",
-    "mom": "mother",
-    "dad": "father",
-    "kid": "child",
-    "kids": "children",
-    "boy": "son",
-    "girl": "daughter",
-}
+_KIN_AS: Final = {"mum": "mother", "mom": "mother", "dad": "father", "kid": "child", "boy": "son", "girl": "daughter"}
 _SIDE: Final = (
     r"\b(left|right)[- ](?:hand|knee|leg|arm|eye|ear|foot|shoulder|hip|ankle|wrist|elbow|thumb|side|lung|kidney|wing|"
     r"lane|bank|door|wheel|shoe|glove|speaker|channel)\b"
