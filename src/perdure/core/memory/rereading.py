@@ -11,7 +11,7 @@ from perdure.core.memory.pairing import NEVER, Sums, Verdict
 
 FAR: Final = 12.0
 """The most that one voice says."""
-UNREAD: Final = -7.0
+UNREAD: Final = -6.0
 """Odds, as their logarithm, below which a reader is not asked."""
 
 
