@@ -6,9 +6,10 @@
 What is learnt is a sum and trees. In the sum each sign of a pair says so much for `same` and so much for `newer`
 (logistic regression). The trees look at the sums of all pairs of a space, and at what can be counted in it (gradient
 boosting); so that they see sums as they will be, those of a set were learnt without it. Of each set a small part is
-looked at too, as if it were all there is: most spaces are small.
+looked at too, as if it were all there is: most spaces are small. Last, from sets of which neither these nor the reader
+(`evals.reader`) know anything, it is told how much each of both weighs.
 
-It needs scikit-learn (`make learn-pairs` brings it), and a quarter of an hour; the package itself needs none of it.
+It needs scikit-learn (`make learn-pairs` brings it), and half an hour; the package itself needs none of it.
 """
 
 import argparse

@@ -10,7 +10,7 @@ pytest.importorskip("onnxruntime")
 from perdure.core.errors import Invalid  # noqa: E402 - after the packages it needs
 from perdure.core.memory.rereading import either  # noqa: E402
 from perdure.embedders.encoding import is_installed  # noqa: E402
-from perdure.embedders.reader import DOWN, UP, PairReader, turned  # noqa: E402
+from perdure.embedders.reader import DOWN, UP, PairReader, Turned  # noqa: E402
 
 if not is_installed():
     pytest.skip("the weights are not installed", allow_module_level=True)
@@ -52,8 +52,9 @@ def test_what_was_learnt_is_added_or_takes_the_place_of_what_was_there() -> None
         "kinds": np.ones(2),
         "head": np.ones(9),
     }
-    found = turned(weights, learnt)
-    assert found.keys() == weights.keys()
+    found = Turned(weights, learnt)
+    assert [*found] == [*weights]
+    assert len(found) == 3
     assert found["wide"].tolist() == [[2.0] * 3] * 4
     assert (found["kinds"].tolist(), found["left"].tolist()) == ([1.0, 1.0], [1.0])
     assert weights["wide"].tolist() == [[1.0] * 3] * 4

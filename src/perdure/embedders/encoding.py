@@ -20,8 +20,7 @@ _WEIGHTS: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 _TOKENIZER: Final = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 _LENGTH: Final = 256
 """Tokens that count, as in the model's own settings."""
-_BATCH: Final = 4_096
-"""Tokens that are run at once, padding included."""
+_WORDS: Final = "embeddings.word_embeddings.weight"
 
 Tensors: TypeAlias = Mapping[str, Any]
 
@@ -37,10 +36,17 @@ def is_installed() -> bool:
 
 
 class Encoder:
-    """Turns texts, or pairs of texts, into what the network makes of them. `turned` may give it other weights."""
+    """Turns texts, or pairs of texts, into what the network makes of them, so many tokens at once, padding included.
+    `turned` may give it other weights.
+    """
 
     def __init__(
-        self, where: Path | None = None, *, threads: int = 1, turned: Callable[[Tensors], Tensors] | None = None
+        self,
+        where: Path | None = None,
+        *,
+        threads: int = 1,
+        batch: int = 4_096,
+        turned: Callable[[Tensors], Tensors] | None = None,
     ) -> None:
         where = where or folder()
         try:
@@ -54,10 +60,10 @@ class Encoder:
         weights = tensors(where / "model.safetensors")
         if turned is not None:
             weights = turned(weights)
-        self._numpy = np
-        self._words = weights["embeddings.word_embeddings.weight"]
-        self._kinds = np.asarray(weights["embeddings.token_type_embeddings.weight"])
-        self._places = np.asarray(weights["embeddings.position_embeddings.weight"][:_LENGTH])
+        self._numpy, self._batch = np, batch
+        self._words = tensors(where / "model.safetensors")[_WORDS]  # mapped apart: of the rest nothing stays in memory
+        self._kinds = np.array(weights["embeddings.token_type_embeddings.weight"])
+        self._places = np.array(weights["embeddings.position_embeddings.weight"][:_LENGTH])
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -80,7 +86,7 @@ class Encoder:
         start = 0
         while start < len(order):
             end = start + 1
-            while end < len(order) and len(rows[order[end]][0]) * (end + 1 - start) <= _BATCH:
+            while end < len(order) and len(rows[order[end]][0]) * (end + 1 - start) <= self._batch:
                 end += 1
             batch = order[start:end]
             firsts[batch], means[batch] = self._run([rows[at] for at in batch])

@@ -126,11 +126,8 @@ def encoder(weights: Mapping[str, Any], *, layers: int, heads: int) -> bytes:
     graph.nodes.append(_node("LayerNormalization", ["tokens", *norm], ["x0"], axis=-1, epsilon=1e-12))
     hidden = "x0"
     for layer in range(layers):
-        its = {
-            name.removeprefix(f"encoder.layer.{layer}."): array
-            for name, array in weights.items()
-            if name.startswith(f"encoder.layer.{layer}.")
-        }
+        at = f"encoder.layer.{layer}."
+        its = {name.removeprefix(at): weights[name] for name in weights if name.startswith(at)}
         hidden = _layer(graph, f"l{layer}", hidden, its, heads, np)
     return graph.model(width, hidden)
 
