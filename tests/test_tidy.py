@@ -37,6 +37,7 @@ BROAD_EXCEPTS: dict[str, str] = {
     "services/lifecycle.py": "hooks and compensations are the application's code; what they raise is an answer",
     "services/rebinding.py": "a tool registry is the application's code; one that raises offers and allows nothing",
     "services/rehydration.py": "retrievers and caches are the application's code; what they raise is their failure",
+    "services/weighing.py": "an embedder or a reader may raise anything; it is done without, and the steps say so",
     "services/tooling.py": "a tool is the application's code or a server's; what it raises is a failed result",
     "services/waking.py": "a provider of memory is the application's code; what it raises is the layer's failure",
     "stores/postgres/readers.py": "what a reader thread raises is delivered to the task that asked",

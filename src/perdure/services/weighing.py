@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from perdure.core.memory.pairing import Weights
+from perdure.core.memory.pairing import Sums, Weights
 from perdure.core.memory.parts import Memory
 from perdure.core.memory.ruling import ruled
 from perdure.core.memory.settling import Beside, Nearness, Reader, Settled
@@ -40,6 +40,26 @@ class Weighing:
                 beside, lacking = beside.by(self._nearness(embedder, beside.texts)), ""
         if not beside.pairs:
             return ()
-        with suppress(Exception):
-            return beside.settled(self._weights(), self._reader(), lacking)
-        return beside.settled(self._weights(), None, f"{lacking}; {_UNREAD}" if lacking else _UNREAD)
+        try:
+            return beside.settled(self._weights(), self._made(), lacking)
+        except _Unread:
+            return beside.settled(self._weights(), None, f"{lacking}; {_UNREAD}" if lacking else _UNREAD)
+
+    def _made(self) -> Reader | None:
+        """The reader; `_Unread` where it cannot be had, or fails."""
+        try:
+            reader = self._reader()
+        except Exception as error:
+            raise _Unread from error
+        return None if reader is None else lambda pairs: _read(reader, pairs)
+
+
+class _Unread(Exception):
+    """Whatever a reader raised."""
+
+
+def _read(reader: Reader, pairs: Sequence[tuple[str, str]]) -> Sequence[Sums]:
+    try:
+        return reader(pairs)
+    except Exception as error:
+        raise _Unread from error
