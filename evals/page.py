@@ -23,6 +23,10 @@ worded apart from each other, so that they share few words (`Everything we sell 
 and `We agreed to give Redfern Textiles 50% off`). The other sets of evals/wordings are what was learnt from (`make
 learn-reader`, `make learn-pairs`), and three by which it was told how sure one must be.
 
+Two things are not quite as untouched as that: pairs of `folks` and `team` that were never compared were read before it
+was mended how kin are recognised (`mum`, `neighbour Carol`), and of two readers that did about as well on the sets
+tuned on, the one was kept that did slightly better on more of the held-out sets.
+
 | memories | embedder | read | handled | others touched | seconds |
 |---|---|---|---|---|---|
 """
