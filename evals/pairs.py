@@ -9,7 +9,7 @@ boosting); so that they see sums as they will be, those of a set were learnt wit
 looked at too, as if it were all there is: most spaces are small. Last, from sets of which neither these nor the reader
 (`evals.reader`) know anything, it is told how much each of both weighs.
 
-It needs scikit-learn (`make learn-pairs` brings it), and three quarters of an hour; the package itself needs none of it.
+It needs scikit-learn (`make learn-pairs` brings it), and three quarters of an hour; the package needs none of it.
 """
 
 import argparse
