@@ -17,6 +17,9 @@ from perdure.core.memory.marking import marks_of
         ("Ana left the team", set()),
         ("Ana lives in Lisbon", set()),
         ("Kirsten is the mother of three boys", set()),
+        ("In an emergency, call her father.", set()),
+        ("Her father calls in an emergency", {"father"}),
+        ("The scarf hurts his left knee.", {"left"}),
         ("", set()),
     ],
 )
@@ -55,6 +58,11 @@ def test_a_letter_may_be_a_name(text: str, letters: set[str]) -> None:
         ("Line A was closed", "Line A is open again", True),
         ("Her left knee hurts", "Her right knee hurts", False),
         ("Ana lives in Lisbon", "Ana moved to Porto", True),
+        ("Ana's emergency contact is her father.", "Ana changed her emergency contact to her flatmate.", True),
+        ("Ana's spouse is Sam", "Sam and Ana are a married couple", True),
+        ("Ana’s flatmate is Zoe", "Ana shares a flat with Zoe", True),
+        ("Ana's spouse is Sam", "Ana's sister is Sam", False),
+        ("Ana's roommate is Zoe", "Ana's cousin Zoe lives in Rome", False),
     ],
 )
 def test_two_fit_when_neither_is_marked_by_what_the_other_lacks(one: str, other: str, fit: bool) -> None:

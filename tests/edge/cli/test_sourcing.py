@@ -59,6 +59,46 @@ def test_a_source_is_erased_when_somebody_says_yes(run: Run, asked: Asked, learn
     assert (contents(asked), contents(asked, "ben")) == (["Lives in Lisbon"], [])
 
 
+def test_a_session_is_named_as_a_source_as_everywhere(run: Run, asked: Asked, learnt: Seeded) -> None:
+    with perdure.open(learnt.path, memory="none") as db:
+        named = db.create("Porto", name="porto")
+    added = asked("memory", "add", "Trams run until one", "--agent", "ana", "--session", "porto")
+    assert added["source"]["session"] == named.id
+    for word in ("porto", named.id, named.id[:-4]):
+        assert asked("memory", "source", "report", "--session", word)["memories"] == 1
+        assert len(asked("memory", "list", "--agent", "ana", "--session", word)["memories"]) == 1
+        assert len(asked("memory", "search", "trams", "--agent", "ana", "--session", word)["memories"]) == 1
+    assert run("sessions", "erase", "porto", "--yes", "--memories").exit_code == 0
+    assert "Trams run until one" not in contents(asked)
+    assert asked("memory", "source", "report", "--session", named.id)["memories"] == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("add", "Lost"),
+        ("list",),
+        ("search", "gold"),
+        ("source", "report"),
+        ("source", "quarantine"),
+        ("source", "erase", "--yes"),
+    ],
+)
+def test_a_source_that_is_no_session_is_not_found(
+    run: Run, asked: Asked, learnt: Seeded, command: tuple[str, ...]
+) -> None:
+    result = run("memory", *command, "--session", "no-such")
+    assert (result.exit_code, "no session is named 'no-such'" in result.stderr) == (exits.NOT_FOUND, True)
+    assert len(contents(asked)) == 2
+
+
+def test_what_came_from_elsewhere_is_found_by_what_it_was_kept_under(asked: Asked, learnt: Seeded) -> None:
+    with perdure.open(learnt.path, memory="none") as db:
+        db.memory("ana").add("Takes the ferry", source={"kind": "user", "session": "crm-77"})
+    assert asked("memory", "source", "report", "--session", "crm-77")["memories"] == 1
+    assert len(asked("memory", "list", "--agent", "ana", "--session", "crm-77")["memories"]) == 1
+
+
 def test_a_source_is_named_once(run: Run, learnt: Seeded) -> None:
     for words in ((), ("--writer", "x", "--uri", "y")):
         result = run("memory", "source", "report", *words)

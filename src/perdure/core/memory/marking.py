@@ -8,13 +8,19 @@ from typing import Final, NamedTuple
 from perdure.core.memory.lexicon import EXCLUSIVE
 from perdure.core.memory.topics import term_of
 
-_KIN: Final = (
-    r"(?:['’]s?|\b(?:my|your|his|her|their|our))\s+(?:\w+\s+)?"
-    r"(\w+-in-law|mother|father|mum|mom|dad|parents?|sister|brother|sibling|son|daughter|child|children|kids?|husband|wife|"
-    r"spouse|fianc[eé]e?|boyfriend|girlfriend|uncle|aunt|cousin|niece|nephew|(?:grand|step)\w{3,}|"
-    r"ex-\w+|roommate|flatmate|neighbou?r)\b(?!-in-law| (?-i:[A-Z])[a-z])"
+_PARTNERS: Final = r"husband|wife|spouse|fianc[eé]e?|boyfriend|girlfriend|roommate|flatmate|neighbou?r"
+_RELATIVES: Final = (
+    r"\w+-in-law|mother|father|mum|mom|dad|parents?|sister|brother|sibling|son|daughter|child|children|kids?|uncle|aunt|"
+    rf"cousin|niece|nephew|(?:grand|step)\w{{3,}}|ex-\w+|{_PARTNERS}"
 )
+_WHOSE: Final = r"\b(?:my|your|his|her|their|our)"
+_KIN: Final = rf"(?:['’]s?|{_WHOSE})\s+(?:\w+\s+)?({_RELATIVES})\b(?!-in-law| (?-i:[A-Z])[a-z])"
 """Unless it is named: who somebody's neighbour Carol is, her name tells."""
+_TOLD: Final = re.compile(rf"(?<=\w)\s+{_WHOSE}\s+(?:\w+\s+)?(?:{_RELATIVES})(?=\s*(?:[.,;!]|$))", re.IGNORECASE)
+"""Kin at the end is what a statement tells of somebody: in an emergency one is to call her father."""
+_PARTNER: Final = re.compile(rf"['’]s?\s+({_PARTNERS})(?= is (?-i:[A-Z])[a-z])", re.IGNORECASE)
+"""Who somebody's partner is can be told without such a word: they are married, they share a flat."""
+_RELATIVE: Final = re.compile(rf"\b(?:{_RELATIVES})\b", re.IGNORECASE)
 _KIN_AS: Final = {"mum": "mother", "mom": "mother", "dad": "father", "kid": "child", "boy": "son", "girl": "daughter"}
 _SIDE: Final = (
     r"\b(left|right)[- ](?:hand|knee|leg|arm|eye|ear|foot|shoulder|hip|ankle|wrist|elbow|thumb|side|lung|kidney|wing|"
@@ -39,13 +45,15 @@ _NOWHERE: Final = (frozenset[str](), frozenset[str]())
 
 
 class Marks(NamedTuple):
-    """What marks a statement, letters that are names apart, all its words, and words of where something goes from and
-    to.
+    """What marks a statement, letters that are names and partners who are named apart, all its words, whether some are
+    of kin, and words of where something goes from and to.
     """
 
     marks: frozenset[str]
     letters: frozenset[str]
+    partners: frozenset[str]
     words: frozenset[str]
+    of_kin: bool
     origin: frozenset[str] = frozenset()
     goal: frozenset[str] = frozenset()
 
@@ -55,18 +63,27 @@ class Marks(NamedTuple):
         """
         if not (self.marks <= other.words and other.marks <= self.words):
             return False
+        if not (self._may_be_partners(other) and other._may_be_partners(self)):
+            return False
         if self.letters != other.letters and self.letters and other.letters:
             return False
         return self.origin.isdisjoint(other.goal) or self.goal.isdisjoint(other.origin)
+
+    def _may_be_partners(self, other: "Marks") -> bool:
+        return self.partners <= other.words or not other.of_kin
 
 
 def marks_of(text: str) -> Marks:
     """What marks a statement."""
     origin, goal = _way(text)
+    partners = frozenset(_plain(partner.lower()) for partner in _PARTNER.findall(text))
+    marks = (_plain(mark.lower()) for found in _MARKS.findall(_TOLD.sub("", text)) for mark in found if mark)
     return Marks(
-        marks=frozenset(_plain(mark.lower()) for found in _MARKS.findall(text) for mark in found if mark),
+        marks=frozenset(marks) - partners,
         letters=frozenset(letter for found in _LETTER.findall(text) for letter in found if letter),
+        partners=partners,
         words=frozenset(map(_plain, _WORDS.findall(text.lower()))),
+        of_kin=_RELATIVE.search(text) is not None,
         origin=origin - goal,
         goal=goal - origin,
     )

@@ -15,6 +15,7 @@ from perdure.edge.cli.spaces import (
     WORDS,
     memory_of,
     settings_given,
+    source_of,
     space_of,
     space_option,
     tell_of_others,
@@ -134,7 +135,7 @@ def add(text: str, store: str, as_json: bool, new: bool, **words: Any) -> None:
     with bringing(store, memory=settings) if new else opened(store, read_only=False, hint=hint, memory=settings) as db:
         space = space_of(db, words)
         words["metadata"] = dict(words.pop("meta"))
-        words["source"] = {"kind": "user", "session": words.pop("session")}
+        words["source"] = {"kind": "user", "session": source_of(db, words.pop("session"))}
         words["supersedes"] = [memory_of(space, word).id for word in words["supersedes"]]
         kept = space.add(text, **words)
     if as_json:
@@ -255,6 +256,7 @@ def search(query: str, store: str, as_json: bool, **words: Any) -> None:
     with opened(store, read_only=True, memory=settings_given()) as db:
         space = space_of(db, words)
         words["metadata"], words["statuses"] = dict(words.pop("meta")), words["statuses"] or (Status.LIVE,)
+        words["sessions"] = [source_of(db, word) for word in words["sessions"]]
         found = space.search(query, count=False, **words)
         if not found:
             tell_of_others(db, space.space)
@@ -320,6 +322,7 @@ def list_memories(store: str, as_json: bool, limit: int, everything: bool, **wor
     with opened(store, read_only=True, memory=WORDS) as db:
         space = space_of(db, words)
         words["statuses"] = words["statuses"] or (Status.LIVE,)
+        words["session"] = source_of(db, words["session"])
         found = list[Memory]()
         for one in space.list(**words):
             if len(found) == limit and not everything:

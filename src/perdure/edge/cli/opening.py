@@ -133,7 +133,7 @@ def session_of(db: "Perdure", name: str) -> "Session":
     wanted = name.strip().lower()
     if wanted == LATEST:
         return db.session(_latest(db))
-    if _WHOLE.fullmatch(wanted):
+    if is_whole_id(name):
         return db.session(wanted)
     found = _called(db, name)
     if found is not None:
@@ -146,6 +146,11 @@ def session_of(db: "Perdure", name: str) -> "Session":
         shown = ", ".join(fitting[:_SHOWN]) + (" …" if len(fitting) > _SHOWN else "")
         raise Invalid(f"{wanted} fits {len(fitting)} sessions: {shown}; give more of the id", candidates=fitting)
     return db.session(fitting[0])
+
+
+def is_whole_id(word: str) -> bool:
+    """Whether a word is an id, rather than a name or a beginning."""
+    return _WHOLE.fullmatch(word.strip().lower()) is not None
 
 
 def _latest(db: "Perdure") -> str:

@@ -13,7 +13,7 @@ from perdure.edge.cli import documents
 from perdure.edge.cli.lazy import LazyGroup
 from perdure.edge.cli.opening import opened, session_of
 from perdure.edge.cli.options import json_option, store_option
-from perdure.edge.cli.spaces import WORDS, settings_given
+from perdure.edge.cli.spaces import WORDS, settings_given, source_of
 from perdure.edge.cli.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def source_option(command: F) -> F:
 
 
 def _source(db: "Perdure", words: dict[str, Any]) -> "MemorySource":
-    return db.memories_from(session=words["session"], writer=words["writer"], uri=words["uri"])
+    session = source_of(db, words["session"] or "")
+    return db.memories_from(session=session or None, writer=words["writer"], uri=words["uri"])
 
 
 @click.command()

@@ -9,6 +9,7 @@ import msgspec
 from perdure.core.errors import Invalid, NotFound
 from perdure.core.memory.owning import is_log
 from perdure.core.memory.parts import TAG, Memory, Status
+from perdure.edge.cli.opening import is_whole_id, session_of
 from perdure.edge.cli.text import few, one_line
 
 if TYPE_CHECKING:
@@ -65,6 +66,20 @@ def memory_of(space: "MemorySpace", word: str) -> Memory:
             ids = [one.id for one in fitting]
             raise Invalid(f"{word} fits {len(ids)} memories; give more of the id", candidates=ids[:20]) from None
         return fitting[0]
+
+
+def source_of(db: "Perdure", word: str) -> str:
+    """The session that a word names as a source: one that is there, an id of one that is gone, or else what memories
+    were kept under; `NotFound` when it is none of these.
+    """
+    if not word or is_whole_id(word):
+        return word
+    try:
+        return session_of(db, word).id
+    except NotFound:
+        if not db.memories_from(session=word).report().memories:
+            raise
+        return word
 
 
 def spaces_in(db: "Perdure") -> "list[Row]":
