@@ -66,5 +66,6 @@ def test_the_locked_requirements_of_a_server_cover_its_extra() -> None:
     assert "-r root.in" in lines
     backend = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     kept = [*extras["memory"], *extras["memory-minilm"]]
-    for line in [*extras["server"], *extras["postgres"], *kept, *backend]:  # the backend: nothing unlocked is fetched to build
+    # the backend, too: nothing unlocked is fetched to build
+    for line in [*extras["server"], *extras["postgres"], *kept, *backend]:
         assert line.replace("'", '"') in lines

@@ -175,6 +175,28 @@ async def test_where_a_reader_fails_what_is_counted_decides_and_steps_say_so(wor
         assert any(step.reason.endswith("sure, not read: the reader failed)") for step in found)
 
 
+@pytest.mark.parametrize("wrong", [[(float("nan"), 0.0)], [(float("inf"), 0.0)], [], [None], None])
+async def test_what_was_not_read_because_the_reader_failed_is_read_by_the_next_run(world: World, wrong: Any) -> None:
+    heard = [wrong, [(12.0, -12.0)]]
+    memories = memories_of(world)
+    await told(world, memories, "Ana likes tea", "Ana likes coffee")
+    consolidating = Consolidating(memories, weighing=Weighing(weights, reader=lambda: lambda pairs: heard.pop(0)))
+    failed = await consolidating.run(ANA)
+    assert (failed.found, failed.place) == ({}, "not read: the reader failed")
+    assert (await consolidating.run(ANA)).found == {"same": 1}
+
+
+async def test_what_was_looked_at_once_is_not_looked_at_again(world: World) -> None:
+    read = list[tuple[str, str]]()
+    memories = memories_of(world)
+    await told(world, memories, "The parser has a bug in version 1.2", "The parser has a bug in version 1.3")
+    against = Weighing(weights, reader=lambda: lambda pairs: read.extend(pairs) or [(-9.0, -9.0)] * len(pairs))
+    for _ in range(3):
+        world.ambient.advance(60)
+        assert (await Consolidating(memories, weighing=against).run(ANA)).found == {}
+    assert len(read) == 1
+
+
 async def test_a_dry_run_writes_nothing_and_tells_what_a_run_would_find(world: World) -> None:
     memories = memories_of(world)
     ids = await told(world, memories)

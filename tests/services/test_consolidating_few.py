@@ -1,5 +1,7 @@
 """In a space of few memories consolidation is careful: what is plainly about two things stays."""
 
+import time
+
 import pytest
 
 import perdure
@@ -37,7 +39,27 @@ PUMP A IS OFFLINE|PUMP B IS ONLINE
 A pump is noisy|B pump is noisy
 Room 12 is booked at nine|Room 12 is booked at ten
 The hall is reserved on May 3|The hall is reserved on May 9
-A visit to the plant is scheduled for 3 May|A visit to the plant is scheduled for 9 May""".splitlines()
+A visit to the plant is scheduled for 3 May|A visit to the plant is scheduled for 9 May
+The payments service is written in Go|The payments service is owned by team Falcon
+Bug in version 1.2 of the parser|Bug in version 1.3 of the parser
+todo: call Ben|todo: call Carl
+Maria works as a pharmacist at Hospital La Fe|Maria worked as a pharmacist at Hospital Clinico until 2018
+Ana works at Meta|Ana works at the food bank on Saturdays
+Ana lives in Oslo|Ana will live in Rome next year
+Ana lives in Oslo|Ana lives in Rome in summer
+Ana lives in Oslo|Ana would like to live in Rome
+Ben lives in Rome|Ana thinks that Ben lives in Rome
+Ana is pregnant|Ben said that Ana is pregnant
+Ana is allergic to some antibiotics|Ana is allergic to antibiotics
+Ana will be in Rome in May|Ana was in Rome in May
+Morning dose of insulin is 10 units|Evening dose of insulin is 14 units
+The left valve opens at 3 bar|The right valve opens at 5 bar
+Use == in JS|Use === in JS
+x >= 5 is required|x > 5 is required
+Path is /usr/bin|Path is usr/bin
+The flag is -v|The flag is -V
+Take 1/2 tablet|Take 1 or 2 tablets
+Ben killed the process|The process killed Ben""".splitlines()
 
 
 @pytest.mark.parametrize("embedder", ["none", "wordllama"])
@@ -48,8 +70,9 @@ def test_two_that_are_plainly_about_two_things_are_left_alone(pair: str, embedde
             space = db.memory("ana")
             for note in notes:
                 space.add(note)
-            run = space.consolidate()
-            assert [step for step in space.steps(run.id) if step.did != "changed"] == []
+            for _ in range(2):  # what was found mistaken is so the next day, too
+                run = space.consolidate()
+                assert [step for step in space.steps(run.id) if step.did != "changed"] == []
 
 
 @pytest.mark.parametrize("embedder", ["none", "wordllama"])
@@ -82,6 +105,15 @@ def test_letters_tell_things_apart_beside_other_notes_too(embedder: str) -> None
         "The appointment is booked for Monday|The appointment is booked for Tuesday",
         "Room 12 is booked on Monday|Room 12 is now booked on Tuesday",
         "Room 12 is booked on May 3|On 3 May room 12 is booked",
+        "I live in Berlin|I live in Munich",
+        "I work at Google|I work at Meta",
+        "My email is a@b.com|My email is c@d.com",
+        "My address is 12 Main Street|My address is 40 Oak Avenue",
+        "Favorite color is blue|Favorite color is green",
+        "The server runs Python 3.8|The server runs Python 3.11",
+        "Preferred language: English|Preferred language: German",
+        "User's email is a@b.com|User's email is c@d.com",
+        "User prefers dark mode|User prefers light mode",
     ],
 )
 def test_what_is_plainly_about_one_thing_is_settled_among_few_too(pair: str, embedder: str) -> None:
@@ -91,3 +123,114 @@ def test_what_is_plainly_about_one_thing_is_settled_among_few_too(pair: str, emb
             space.add(note)
         space.consolidate()
         assert len(list(space.list())) == 1
+
+
+OPPOSITES = """Ana may take aspirin|Ana should avoid aspirin
+Ana is HIV negative|Ana is HIV positive
+Tom may eat peanuts|Tom must avoid peanuts
+Aspirin is safe for Ana|Aspirin is dangerous for Ana
+Ana must avoid nuts|Nuts are fine for Ana
+Ana needs insulin|Ana does without insulin
+Ana avoids gluten|Ana eats gluten
+Deploys on Fridays are fine|Avoid deploys on Fridays
+Ana takes 5 mg of warfarin|Ana takes 5 mcg of warfarin
+Rent is 900 euros a month|Rent is 900 euros a week
+Pay $500 to Ben|Pay €500 to Ben""".splitlines()
+
+
+@pytest.mark.parametrize("pair", OPPOSITES)
+def test_what_was_said_last_is_not_lost_to_what_was_used_more(pair: str) -> None:
+    older, newer = pair.split("|")
+    with perdure.open(":memory:", memory="wordllama") as db:
+        space = db.memory("ana")
+        space.add(older, importance=0.9)
+        space.add(newer)
+        space.search(older, top_k=1)
+        space.consolidate()
+        assert newer in [memory.content for memory in space.list()]
+
+
+FULLER = """Hugo may eat nuts except peanuts|Hugo may eat nuts
+Ana eats fish, but never raw|Ana eats fish
+Ana takes ibuprofen, at most twice a day|Ana takes ibuprofen
+Ben can read the vault but not write to it|Ben can read the vault
+Call Ana only in emergencies|Call Ana in emergencies""".splitlines()
+
+
+@pytest.mark.parametrize("pair", FULLER)
+def test_what_says_less_does_not_take_the_place_of_what_says_more(pair: str) -> None:
+    fuller, less = pair.split("|")
+    with perdure.open(":memory:", memory="wordllama") as db:
+        space = db.memory("ana")
+        space.add(fuller)
+        space.add(less)
+        space.consolidate()
+        assert fuller in [memory.content for memory in space.list()]
+
+
+def test_what_is_about_others_is_left_alone() -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        space = db.memory("ward")
+        for subject, drug, dose in (("ana", "", 10), ("ben", "not ", 20)):
+            space.add(f"Is {drug}allergic to peanuts", subjects=[subject])
+            space.add(f"Takes {dose} mg of lisinopril", subjects=[subject])
+        assert space.consolidate().found == {}
+        space.add("Takes 30 mg of lisinopril", subjects=["Ana"])
+        assert space.consolidate().found == {"newer": 1}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        ({"project": 17}, {"project": 18}),
+        ({"open": True}, {"open": False}),
+        ({"where": {"room": "a"}}, {"where": {"room": "b"}}),
+        ({"project": "kitchen"}, {"project": "bath"}),
+    ],
+)
+def test_metadata_tells_things_apart(metadata: tuple[dict[str, object], ...]) -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        space = db.memory("ana")
+        for each in metadata:
+            space.add("Status is green", metadata=each)
+        assert space.consolidate().found == {}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        ({"turn": 3}, {"turn": 40}),
+        ({"timestamp": 1_731_000_000}, {"timestamp": 1_731_900_000}),
+        ({"day": "2026-01-03"}, {"day": "2026-01-04"}),
+        ({"score": 0.3}, {"score": 0.4}),
+    ],
+)
+def test_when_and_where_something_was_noted_does_not(metadata: tuple[dict[str, object], ...]) -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        space = db.memory("ana")
+        for each in metadata:
+            space.add("Status is green", metadata=each)
+        assert space.consolidate().found == {"same": 1}
+
+
+def test_what_happened_on_two_days_happened_twice() -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        space = db.memory("ana")
+        for day in ("2026-01-03", "2026-01-04", "2026-01-04"):
+            space.add("Ran 5 km", memory_type="episode", metadata={"day": day})
+        assert space.consolidate().found == {"same": 1}
+
+
+YEAR = 365 * 86_400 * 1_000_000
+
+
+@pytest.mark.parametrize("other", ["Ana lives in Porto", "Ana lives in Lisbon"])
+@pytest.mark.parametrize(("begins", "ends"), [(-2, -1), (1, None)])
+def test_what_is_over_or_to_come_takes_nothings_place(other: str, begins: int, ends: int | None) -> None:
+    now = time.time_ns() // 1000
+    with perdure.open(":memory:", memory="none") as db:
+        space = db.memory("ana")
+        kept = space.add("Ana lives in Lisbon", valid_from=now - 3 * YEAR)
+        space.add(other, valid_from=now + begins * YEAR, valid_to=None if ends is None else now + ends * YEAR)
+        space.consolidate()
+        assert [found.memory.id for found in space.search("Where does Ana live?", at=now)] == [kept.id]

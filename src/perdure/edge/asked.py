@@ -34,7 +34,8 @@ def space_of(agent: Any, clade: Any, lethe: Any, own: str, owner: Any = None) ->
     if owner is not None:
         if wanted or clade is not None:
             raise Invalid("only vaults have an owner; name an agent beside it, or nothing")
-        return vault_of(given.text_of(owner, "owner"), "" if agent is None else given.text_of(agent, "agent"))
+        whose = given.text_of(owner, "owner")
+        return vault_of(whose) if agent is None else vault_of(whose, vault(given.text_of(agent, "agent")).name)
     if wanted:
         return LETHE
     if clade is not None:

@@ -15,6 +15,7 @@ import msgspec
 from perdure.core.errors import NotFound, PerdureError, Refused
 from perdure.core.memory import plans
 from perdure.core.memory.cadence import FRESH, OPEN, due_at, open_run
+from perdure.core.memory.comparing import holds
 from perdure.core.memory.consolidating import judged, planned
 from perdure.core.memory.parts import TAG, Memory, Space, space_of
 from perdure.core.memory.settling import Settled
@@ -28,7 +29,7 @@ from perdure.ports.store import Head, Query, Row
 from perdure.services.judging import AT_ONCE, Judging
 from perdure.services.memories import Memories
 from perdure.services.shelves import Known
-from perdure.services.weighing import Weighing
+from perdure.services.weighing import Weighed, Weighing
 from perdure.waiting import aside
 
 BATCH: Final = 100
@@ -126,9 +127,10 @@ class Consolidating:
         bench = Bench(dict(known.shelf.memories), "", self._sessions.ambient.now())
         apart = await self._apart(known)
         taken, reading = list[Step](), cache(read)
-        settled = await self._settled(known, {}, reading)
+        settled = (await self._weighed(known, {}, reading)).settled
+        since = _last(known.shelf)
         for phase in PHASES:
-            steps = (await self._planned(phase, [*bench], settled, apart, reading)).steps
+            steps = (await self._planned(phase, [*bench], settled, since, apart, reading)).steps
             taken += [step for step in steps if bench.take(step)]
         return tuple(taken)
 
@@ -156,10 +158,10 @@ class Consolidating:
         apart, reading = await self._apart(known), cache(read)
         begin = run.place.partition(":")[0]
         before = (await self._traced(space, run.id)).before if run.place else {}
-        settled = await self._settled(known, before, reading)
+        weighed, since = await self._weighed(known, before, reading), _last(known.shelf)
         for phase in PHASES[PHASES.index(begin) if begin in PHASES else 0 :]:
             known = await self._shelves.look(space)
-            plan = await self._planned(phase, [*known.shelf], settled, apart, reading)
+            plan = await self._planned(phase, [*known.shelf], weighed.settled, since, apart, reading)
             for first in range(0, len(plan.steps), self._batch):
                 run = await self._stepped(space, run.id, phase, plan.steps[first : first + self._batch])
                 if run.phase not in OPEN:
@@ -169,27 +171,31 @@ class Consolidating:
                     told(Progress(run=run.id, phase=phase, done=done, total=len(plan.steps), found=run.found))
             if plan.doubts and self._judging is not None:
                 run = await self._judged(known, run, plan.doubts)
-        return await self._ended(space, run.id)
+        return await self._ended(space, run.id, weighed.lacking)
 
     async def _planned(
         self,
         phase: Phase,
         memories: Sequence[Memory],
         settled: Sequence[Settled],
+        since: int,
         apart: frozenset[tuple[str, str]],
         reading: Reading,
     ) -> Planned:
         now = self._sessions.ambient.now()
-        return await aside(lambda: planned(phase, memories, now, settled=settled, apart=apart, reading=reading))
+        return await aside(
+            lambda: planned(phase, memories, now, settled=settled, since=since, apart=apart, reading=reading)
+        )
 
-    async def _settled(self, known: Known, before: Mapping[str, Memory], reading: Reading) -> tuple[Settled, ...]:
+    async def _weighed(self, known: Known, before: Mapping[str, Memory], reading: Reading) -> Weighed:
         """What is settled about pairs of which at least one came since the last run, as memories were before this one;
         by words alone where there are no vectors.
         """
         weighing, embedder = self._weighing, self._shelves.embedder()
         if weighing is None:
-            return ()
-        memories, since = [before.get(memory.id, memory) for memory in known.shelf], _last(known.shelf)
+            return Weighed()
+        now, since = self._sessions.ambient.now(), _last(known.shelf)
+        memories = [memory for each in known.shelf if holds(memory := before.get(each.id, each), now)]
         return await aside(lambda: weighing.settled(memories, since, embedder, reading))
 
     async def _stepped(
@@ -237,10 +243,10 @@ class Consolidating:
             run = await self._stepped(known.space, run.id, "same", steps, heard.model, heard.cost)
         return run
 
-    async def _ended(self, space: Space, id: str) -> Run:
+    async def _ended(self, space: Space, id: str, lacking: str) -> Run:
         def decide(shelf: Shelf) -> Sequence[Payload]:
             run = shelf.runs[id]
-            over = MemoryRun(id=id, phase="ended", place="", found=run.found, model=run.model, cost=run.cost)
+            over = MemoryRun(id=id, phase="ended", place=lacking, found=run.found, model=run.model, cost=run.cost)
             return [over] if run.phase in OPEN else []
 
         return (await self._shelves.write(space, decide))[0].shelf.runs[id]
@@ -371,8 +377,8 @@ class _Taken:
 
 
 def _last(shelf: Shelf) -> int:
-    """When the last run began that came to its end; what was kept before was looked at."""
-    return max((run.began_at for run in shelf.runs.values() if run.phase == "ended"), default=-1)
+    """When the last run began that came to its end and lacked nothing; what was kept before was looked at."""
+    return max((run.began_at for run in shelf.runs.values() if run.phase == "ended" and not run.place), default=-1)
 
 
 def _told(event: Event) -> Did:

@@ -5,7 +5,8 @@ What fails is done without, and the steps that are taken then say so.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from math import isfinite
+from typing import Final, NamedTuple
 
 from perdure.core.memory.pairing import Sums, Weights
 from perdure.core.memory.parts import Memory
@@ -16,6 +17,13 @@ from perdure.ports.memory import Embedder
 
 _NO_VECTORS: Final = "by words alone: the embedder failed"
 _UNREAD: Final = "not read: the reader failed"
+
+
+class Weighed(NamedTuple):
+    """What is settled about pairs, and who should have had a say, and failed."""
+
+    settled: tuple[Settled, ...] = ()
+    lacking: str = ""
 
 
 class Weighing:
@@ -29,9 +37,7 @@ class Weighing:
     ) -> None:
         self._weights, self._nearness, self._reader = weights, nearness, reader
 
-    def settled(
-        self, memories: Sequence[Memory], since: int, embedder: Embedder | None, reading: Reading
-    ) -> tuple[Settled, ...]:
+    def settled(self, memories: Sequence[Memory], since: int, embedder: Embedder | None, reading: Reading) -> Weighed:
         """What is settled about pairs of which at least one came after `since`."""
         beside, lacking = Beside(memories, since, reading, ruled(memories, reading)), ""
         if embedder is not None and self._nearness is not None:
@@ -39,11 +45,12 @@ class Weighing:
             with suppress(Exception):  # whatever it raises
                 beside, lacking = beside.by(self._nearness(embedder, beside.texts)), ""
         if not beside.pairs:
-            return ()
+            return Weighed((), lacking)
         try:
-            return beside.settled(self._weights(), self._made(), lacking)
+            return Weighed(beside.settled(self._weights(), self._made(), lacking), lacking)
         except _Unread:
-            return beside.settled(self._weights(), None, f"{lacking}; {_UNREAD}" if lacking else _UNREAD)
+            lacking = f"{lacking}; {_UNREAD}" if lacking else _UNREAD
+            return Weighed(beside.settled(self._weights(), None, lacking), lacking)
 
     def _made(self) -> Reader | None:
         """The reader; `_Unread` where it cannot be had, or fails."""
@@ -55,11 +62,15 @@ class Weighing:
 
 
 class _Unread(Exception):
-    """Whatever a reader raised."""
+    """Whatever a reader raised, or told that is no number."""
 
 
 def _read(reader: Reader, pairs: Sequence[tuple[str, str]]) -> Sequence[Sums]:
     try:
-        return reader(pairs)
+        found = reader(pairs)
+        fit = len(found) == len(pairs) and all(isfinite(same) and isfinite(newer) for same, newer in found)
     except Exception as error:
         raise _Unread from error
+    if not fit:
+        raise _Unread
+    return found

@@ -53,7 +53,7 @@ def test_vaults_are_their_owners_and_lethe_is_everybodys(server: Served, tenant:
         ana.memory("helper").add("a secret of the helper's")
         ana.memory(lethe=True).add("a secret that all know")
         assert [space.search("secret") for space in (ben.memory(), ben.memory("ana"), ben.memory("helper"))] == [()] * 3
-        with pytest.raises(NotFound, match="in vault/ana"):
+        with pytest.raises(NotFound, match="in vault/ben:ana"):
             ben.memory("ana").get(kept.id)
         assert [found.memory.content for found in ben.memory(lethe=True).search("secret")] == ["a secret that all know"]
         with pytest.raises(Denied):
@@ -97,7 +97,9 @@ async def test_async_callers_have_the_same_at_a_server(server: Served, tenant: s
     async with perdure.aconnect(server.url, server.key_for(tenant, OWNER)) as db:
         own = db.memory()
         kept = await own.add("Prefers a window seat")
-        assert own.space == "vault/ana"
+        assert (own.space, (await own.stats()).space) == ("vault/ana", "vault/ana")
+        critic = db.memory("critic")
+        assert (critic.space, (await critic.stats()).space) == ("vault/ana:critic", "vault/ana:critic")
         assert [memory.id async for memory in own.list(types="fact")] == [kept.id]
         assert [memory.id async for memory in own.list(types="episode")] == []
     with pytest.raises(StoreClosed):

@@ -266,7 +266,7 @@ async def test_agents_of_one_owner_have_vaults_of_their_own() -> None:
         assert await found(ana, "trader knows", agent="trader") == ["what the trader knows"]
         assert await found(bob, "trader knows", agent="trader") == ["what bob's trader knows"]
         told = (await ana.get("/v1/memory?agent=trader")).json["items"][0]
-        assert (told["space"], told["agent"]) == ("vault/trader", "trader")
+        assert (told["space"], told["agent"]) == ("vault/ana:trader", "trader")
 
 
 async def test_a_clade_is_shared_with_those_it_lets_in() -> None:

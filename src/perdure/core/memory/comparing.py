@@ -25,7 +25,16 @@ BEYOND: Final = 3
 """Terms that a statement may have beside those that are said to be over."""
 ANYBODY: Final = frozenset({"user", "us"})
 """Who is meant when nobody is named."""
+_NOTED: Final = frozenset(
+    "at block count index line message offset page position round seq step time timestamp ts turn version".split()
+)
+"""Names of metadata whose numbers say when or where something was noted."""
+_MOMENT: Final = 1_000_000_000
+"""Numbers from this on are moments: seconds, or smaller parts, since 1970."""
 _ONCE: Final = (MemoryType.EPISODE, MemoryType.STRATEGY_OUTCOME)
+_BEING: Final = frozenset({"is", "are", "was", "were", "be", "been", "by", "has", "have", ":", ","})
+_LIMITS: Final = frozenset({"but", "except", "unless", "only"})
+"""What is denied after these is only part of what is said."""
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
 
 
@@ -50,9 +59,28 @@ def are_alike(one: Memory, other: Memory) -> bool:
     """Whether two memories were said by the same person, are of one kind, and have like metadata."""
     if one.type is not other.type and not (one.type in _PLAIN and other.type in _PLAIN):
         return False
-    if one.author.casefold() != other.author.casefold():
+    if one.author.casefold() != other.author.casefold() or _of_others(one, other):
         return False
-    return all(_agree(one.metadata[name], other.metadata[name]) for name in one.metadata if name in other.metadata)
+    shared = one.metadata.keys() & other.metadata.keys()
+    return all(_agree(name, one.metadata[name], other.metadata[name]) for name in shared)
+
+
+def _of_others(one: Memory, other: Memory) -> bool:
+    """Whether it is said whom they are about, and that is somebody else."""
+    whom, whose = ({*map(str.casefold, each.subjects)} for each in (one, other))
+    return bool(whom and whose) and whom.isdisjoint(whose)
+
+
+def is_fresh(memory: Memory, after: int) -> bool:
+    """Whether it was kept after a time, or began to be true after it."""
+    return memory.recorded_at > after or since(memory) > after
+
+
+def holds(memory: Memory, now: int) -> bool:
+    """Whether it is true at that time, as far as it says: neither over nor still to come."""
+    return (memory.valid_to is None or memory.valid_to > now) and (
+        memory.valid_from is None or memory.valid_from <= now
+    )
 
 
 def may_repeat(one: Memory, other: Memory) -> bool:
@@ -62,7 +90,12 @@ def may_repeat(one: Memory, other: Memory) -> bool:
 
 def may_recur(one: Memory, other: Memory) -> bool:
     """The same but for what marks their statements: what happened once happens again another day."""
-    return are_alike(one, other) and (one.type not in _ONCE or abs(since(one) - since(other)) < DAY)
+    if one.type not in _ONCE:
+        return are_alike(one, other)
+    dated = (({name: value for name, value in each.metadata.items() if _is_date(value)}) for each in (one, other))
+    days = [{name: value[:10] for name, value in some.items()} for some in dated]
+    same_days = all(days[0][name] == days[1][name] for name in days[0].keys() & days[1].keys())
+    return same_days and are_alike(one, other) and abs(since(one) - since(other)) < DAY
 
 
 def may_replace(newer: Memory, older: Memory) -> bool:
@@ -96,6 +129,12 @@ def likeness(one: Statement, other: Statement) -> Likeness:
     names = {*one.names, *other.names}
     both = not names.isdisjoint(one.bag - other.bag) and not names.isdisjoint(other.bag - one.bag)
     return "apart" if both else "doubtful"
+
+
+def tells_less(one: Statement, other: Statement) -> bool:
+    """Whether one has nothing to say that the other has not, only less of it."""
+    limited = any(token.raw in _LIMITS for token in other.tokens)
+    return one.bag < other.bag and (one.denied == other.denied or limited)
 
 
 def opposed(one: Statement, other: Statement) -> bool:
@@ -144,11 +183,17 @@ def _in_order(one: Statement, other: Statement) -> bool:
     """Whether who does what to whom is the same in both, as far as the order of words says."""
     if one.terms == other.terms:
         return True
-    if exchanged(one.parts, other.parts):
+    if _swapped(one, other) or exchanged(one.parts, other.parts):
         return False
     amounts = [[term for term in each.terms if term[0] == "#"] for each in (one, other)]
     framed = one.frame is not None and one.frame == other.frame and amounts[0] == amounts[1]
     return framed or _ordered(one.terms, other.terms, _marks(one, other))
+
+
+def _swapped(one: Statement, other: Statement) -> bool:
+    """Whether who did it and whom it was done to have changed places: a verb is between them, and nothing else."""
+    plain = not any(token.raw in _BEING for each in (one, other) for token in each.tokens)
+    return len(one.terms) == 3 and one.terms == other.terms[::-1] and plain
 
 
 def _marks(one: Statement, other: Statement) -> frozenset[str]:
@@ -190,17 +235,21 @@ def _adds(fuller: Statement, other: Statement) -> bool:
     return False
 
 
-def _agree(one: Any, other: Any) -> bool:
-    """Whether two values of metadata can belong to one statement: only words and lists of them tell things apart."""
+def _agree(name: str, one: Any, other: Any) -> bool:
+    """Whether two values of metadata can belong to one statement: words, lists of them, whole numbers and what is made
+    of these tell things apart; when and where something was noted, and measures, do not.
+    """
     if isinstance(one, str) and isinstance(other, str):
         return one.casefold() == other.casefold() or (_is_date(one) and _is_date(other))
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return not {*map(str, one)}.isdisjoint(map(str, other)) or not one or not other
+    if isinstance(one, int | dict) and isinstance(other, int | dict):
+        return one == other or name.casefold() in _NOTED or (isinstance(one, int) and abs(one) >= _MOMENT)
     return True
 
 
-def _is_date(text: str) -> bool:
-    return len(text) >= 10 and text[:4].isdecimal() and text[4] == "-" and text[7] == "-"
+def _is_date(value: Any) -> bool:
+    return isinstance(value, str) and len(value) >= 10 and value[:4].isdecimal() and value[4] == "-" and value[7] == "-"
 
 
 def worth(memory: Memory) -> tuple[int, float, int, tuple[int, int]]:

@@ -12,7 +12,19 @@ planning anew.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from perdure.core.memory.comparing import may_change, may_meet, may_repeat, may_replace, since, worth
+from perdure.core.memory.comparing import (
+    LEVELS,
+    holds,
+    is_fresh,
+    later,
+    may_change,
+    may_meet,
+    may_repeat,
+    may_replace,
+    tells_less,
+    worth,
+)
+from perdure.core.memory.comparing import since as begun
 from perdure.core.memory.importance import DAY, OFTEN, composite
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.ruling import DOUBTS, newer, same
@@ -36,28 +48,32 @@ def planned(
     now: int,
     *,
     settled: Sequence[Settled] = (),
+    since: int = -1,
     apart: frozenset[tuple[str, str]] = frozenset(),
     reading: Reading = read,
 ) -> Planned:
-    """What is to be done in a phase. Rules come first, then what is `settled` about pairs. `apart` are steps (id, and
-    by whom or which phase) that somebody took back. `reading` may remember what was read for another phase.
+    """What is to be done in a phase. Rules come first, then what is `settled` about pairs; of two memories at least one
+    came after `since`, or began to be true: others were looked at before. `apart` are steps (id, and by whom or which
+    phase) that somebody took back. `reading` may remember what was read for another phase.
     """
     live = [memory for memory in memories if memory.status is Status.LIVE]
+    if phase in ("newer", "same"):
+        live = [memory for memory in live if holds(memory, now)]
+    fresh = {memory.id for memory in live if is_fresh(memory, since)}
     mistaken = {(pair.older, pair.newer) for pair in settled if pair.verdict == "apart"}
     if phase == "newer":
         steps = [step for step in newer(live, reading) if (step.id, step.by) not in mistaken]
         found = Planned((*steps, *_outdated(live, settled, steps)))
     elif phase == "same":
         found = _heeded(same(live, reading), mistaken)
-        found = Planned((*found.steps, *_repeated(live, settled, found.steps)), _doubts(live, settled, found))
+        found = Planned((*found.steps, *_repeated(live, settled, found.steps, reading)), _doubts(live, settled, found))
     elif phase == "rank":
         found = Planned(tuple(_ranked(live)))
     else:
         found = Planned(tuple(_pruned(live, now)))
-    if not apart:
-        return found
+    left = (step for step in found.steps if mark(step) not in apart and (not step.by or {step.id, step.by} & fresh))
     doubts = (d for d in found.doubts if (d.older, d.newer) not in apart and (d.newer, d.older) not in apart)
-    return Planned(tuple(step for step in found.steps if mark(step) not in apart), tuple(doubts))
+    return Planned(tuple(left), tuple(doubts))
 
 
 def _heeded(found: Planned, mistaken: Collection[tuple[str, str]]) -> Planned:
@@ -108,8 +124,10 @@ def _sureness(pair: Settled) -> str:
 # ── same ──
 
 
-def _repeated(live: Sequence[Memory], settled: Sequence[Settled], taken: Sequence[Step]) -> list[Step]:
-    """Of a settled pair that says the same the better one stays."""
+def _repeated(
+    live: Sequence[Memory], settled: Sequence[Settled], taken: Sequence[Step], reading: Reading
+) -> list[Step]:
+    """Of a settled pair that says the same one stays."""
     known, gone = {memory.id: memory for memory in live}, {step.id for step in taken}
     found = []
     for pair in settled:
@@ -117,10 +135,20 @@ def _repeated(live: Sequence[Memory], settled: Sequence[Settled], taken: Sequenc
         if pair.verdict != "same" or one is None or other is None or not gone.isdisjoint((one.id, other.id)):
             continue
         if may_repeat(one, other):
-            goes, stays = sorted((one, other), key=worth)
+            goes, stays = _by_words(one, other, reading)
             reason = f"another one says the same in other words ({_sureness(pair)})"
             found.append(Step(phase="same", id=goes.id, by=stays.id, reason=reason))
     return found
+
+
+def _by_words(one: Memory, other: Memory, reading: Reading) -> tuple[Memory, Memory]:
+    """Which of two that say the same in other words goes, and which stays: the one with all words of the other, else
+    the later one. Whoever takes them for the same may be mistaken, and what was said last is not to be lost by that.
+    """
+    first, second = reading(one.content), reading(other.content)
+    fuller = one if tells_less(second, first) else other if tells_less(first, second) else None
+    goes, stays = sorted((one, other), key=lambda each: (LEVELS[each.trust], each is fuller, later(each)))
+    return goes, stays
 
 
 def _doubts(live: Sequence[Memory], settled: Sequence[Settled], found: Planned) -> tuple[Doubt, ...]:
@@ -179,6 +207,6 @@ def _pruned(live: Sequence[Memory], now: int) -> list[Step]:
 
 
 def _useless(memory: Memory, now: int) -> bool:
-    if memory.accesses or memory.cited or now - max(memory.recorded_at, since(memory)) < OLD:
+    if memory.accesses or memory.cited or now - max(memory.recorded_at, begun(memory)) < OLD:
         return False
     return composite(memory, now) < LEAST

@@ -6,6 +6,7 @@ import re
 from typing import Final, NamedTuple
 
 from perdure.core.memory.lexicon import EXCLUSIVE
+from perdure.core.memory.moods import mood_of
 from perdure.core.memory.topics import term_of
 
 _PARTNERS: Final = r"husband|wife|spouse|fianc[eé]e?|boyfriend|girlfriend|roommate|flatmate|neighbou?r"
@@ -26,6 +27,15 @@ _SIDE: Final = (
     r"\b(left|right)[- ](?:hand|knee|leg|arm|eye|ear|foot|shoulder|hip|ankle|wrist|elbow|thumb|side|lung|kidney|wing|"
     r"lane|bank|door|wheel|shoe|glove|speaker|channel)\b"
 )
+_APART: Final = re.compile(
+    r"(?:^(?:the |an? )?|\b(?:the|his|her|their|my|our|its) |['’]s? )"
+    r"(left|right|front|rear|upper|lower|inner|outer|morning|afternoon|evening|night|summer|winter|weekday|weekend|"
+    r"primary|secondary|staging|production)[- ](?!and\b|or\b)[a-z]",
+    re.IGNORECASE,
+)
+"""Of things that differ in this there are several: the left valve, the evening dose."""
+_HEARD: Final = frozenset({"said", "wished", "next", "in season"})
+"""How something is told that never makes untrue, nor repeats, what is told otherwise."""
 _LATER: Final = r"\b(jr|sr|junior|senior|the (?:elder|younger))\b"
 _AFTER: Final = r"(?=[ .,:;!?)]|['’][sS]\b|$)"
 _LETTER: Final = re.compile(
@@ -45,15 +55,17 @@ _NOWHERE: Final = (frozenset[str](), frozenset[str]())
 
 
 class Marks(NamedTuple):
-    """What marks a statement, letters that are names and partners who are named apart, all its words, whether some are
-    of kin, and words of where something goes from and to.
+    """What marks a statement, letters that are names and partners who are named apart, which of several things it is
+    about, all its words, whether some are of kin, how it is told, and words of where something goes from and to.
     """
 
     marks: frozenset[str]
     letters: frozenset[str]
     partners: frozenset[str]
+    which: frozenset[str]
     words: frozenset[str]
     of_kin: bool
+    mood: frozenset[str]
     origin: frozenset[str] = frozenset()
     goal: frozenset[str] = frozenset()
 
@@ -64,6 +76,8 @@ class Marks(NamedTuple):
         if not (self.marks <= other.words and other.marks <= self.words):
             return False
         if not (self._may_be_partners(other) and other._may_be_partners(self)):
+            return False
+        if (self.which and other.which and self.which.isdisjoint(other.which)) or (self.mood ^ other.mood) & _HEARD:
             return False
         if self.letters != other.letters and self.letters and other.letters:
             return False
@@ -82,8 +96,10 @@ def marks_of(text: str) -> Marks:
         marks=frozenset(marks) - partners,
         letters=frozenset(letter for found in _LETTER.findall(text) for letter in found if letter),
         partners=partners,
+        which=frozenset(map(str.lower, _APART.findall(text))),
         words=frozenset(map(_plain, _WORDS.findall(text.lower()))),
         of_kin=_RELATIVE.search(text) is not None,
+        mood=mood_of(text),
         origin=origin - goal,
         goal=goal - origin,
     )

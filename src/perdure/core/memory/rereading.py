@@ -15,11 +15,20 @@ UNREAD: Final = -6.0
 """Odds, as their logarithm, below which a reader is not asked."""
 
 
+RULED: Final = 0.25
+"""How sure one must be for rules to be heeded; where nobody can tell, they are."""
+AGAINST: Final = -2.0
+"""Odds, as their logarithm, that a reader gives what it is against."""
+
+
 class Judged(NamedTuple):
-    """What the newer of two memories is to the older one if it is anything, and how sure it is that it is."""
+    """What the newer of two memories is to the older one if it is anything, how sure it is that it is, and whether
+    rules that say so are mistaken.
+    """
 
     verdict: Verdict
     sure: float
+    mistaken: bool
 
 
 def together(voices: tuple[float, float, float], counted: float, read: Sums, signs: Sums) -> Judged:
@@ -28,7 +37,8 @@ def together(voices: tuple[float, float, float], counted: float, read: Sums, sig
     """
     bias, *weights = voices
     verdict: Verdict = "same" if read[0] > read[1] and signs[0] != NEVER else "newer"
-    return Judged(verdict, sure(bias + weights[0] * bound(counted) + weights[1] * bound(either(read))))
+    found = sure(bias + weights[0] * bound(counted) + weights[1] * bound(either(read)))
+    return Judged(verdict, found, found < RULED and either(read) < AGAINST)
 
 
 def either(sums: Sums) -> float:

@@ -117,6 +117,8 @@ def _gathered(groups: dict[object, list[tuple[Memory, Statement]]]) -> None:
 
 def _outdone_by(memory: Memory, statement: Statement, rest: Sequence[tuple[Memory, Statement]]) -> Step | None:
     for other, told in rest:
+        if told.marks.mood != statement.marks.mood:
+            continue  # what will be, was, or is only at times makes nothing untrue that simply is so
         if outdone(statement, told):
             reason = RULES[0]
         elif opposed(statement, told) or ended(statement, told):
@@ -154,7 +156,9 @@ def _merged(group: list[tuple[Memory, Statement]], steps: list[Step], gone: set[
     staying: list[tuple[Memory, Statement]] = []
     for memory, statement in group:
         for other, told in staying[:CROWD]:
-            alike = memory.content == other.content or likeness(statement, told) == "same"
+            alike = memory.content == other.content or (
+                likeness(statement, told) == "same" and statement.marks.mood == told.marks.mood
+            )
             if alike and may_repeat(memory, other) and _one_voice(memory, statement, other):
                 steps.append(Step(phase="same", id=memory.id, by=other.id, reason=RULES[3]))
                 gone.add(memory.id)
@@ -179,7 +183,7 @@ def _fuller(rest: list[tuple[Memory, Statement]], gone: set[str]) -> tuple[list[
             if share < HALF and shared < len(statement.bag):
                 continue
             found = likeness(told, statement)
-            if found == "apart" or not statement.marks.fit(told.marks):
+            if found == "apart" or not statement.marks.fit(told.marks) or statement.marks.mood != told.marks.mood:
                 continue
             if not may_recur(memory, other) or not _one_voice(memory, statement, other):
                 continue

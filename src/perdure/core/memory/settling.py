@@ -16,14 +16,14 @@ from typing import Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from perdure.core.memory.booking import are_two
-from perdure.core.memory.comparing import are_alike, later
+from perdure.core.memory.comparing import are_alike, is_fresh, later, tells_less
 from perdure.core.memory.deeds import read_deed
 from perdure.core.memory.gists import Gist, gist_of
 from perdure.core.memory.measuring import FAR, Laid, Measures
 from perdure.core.memory.meeting import Terms
 from perdure.core.memory.pairing import NEITHER, Alike, Sums, Verdict, Weights, judged, weighed
 from perdure.core.memory.parts import Memory, MemoryType, Status
-from perdure.core.memory.rereading import UNREAD, Judged, sure, together
+from perdure.core.memory.rereading import RULED, UNREAD, Judged, sure, together
 from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.trees import summed
 
@@ -37,8 +37,6 @@ MOST: Final = 300_000
 """As many pairs of a space are judged in one run, those that share most."""
 NEAREST: Final = 10
 """As many others a memory is laid beside because their vectors are nearest, whatever words they share."""
-RULED: Final = 0.25
-"""How sure one must be for rules to be heeded; where nobody can tell, they are."""
 DOUBTFUL: Final = 0.3
 """How sure one is from which a pair that is not settled is doubtful."""
 CROWD: Final = 1_000
@@ -87,7 +85,7 @@ class Beside:
         self.gists = [gist_of(memory.content, reading(memory.content)) for memory in self._memories]
         self._terms = Terms([gist.said.bag for gist in self.gists], [gist.topics for gist in self.gists])
         self._names = Counter(term for run in {run for gist in self.gists for run in gist.runs} for term in run)
-        self._fresh = [memory.recorded_at > since for memory in self._memories]
+        self._fresh = [is_fresh(memory, since) for memory in self._memories]
         self._ruled = self._by_number(ruled or {})
         self._near: Nearness | None = None
         met = [pair for pair in self._terms.meetings() if self._may_meet(*pair[1:])]
@@ -131,9 +129,9 @@ class Beside:
         settled, doubtful, apart = list[Settled](), list[Settled](), list[Settled]()
         for pair, told in found:
             ids = self._ids(pair)
-            if (pair.older, pair.newer) in ruled and told.sure < RULED:
+            if (pair.older, pair.newer) in ruled and told.mistaken:
                 apart.append(Settled(*ids, "apart", told.sure, lacking))
-            elif told.sure < DOUBTFUL or _are_of_two(self.gists[pair.older], self.gists[pair.newer]):
+            elif told.sure < DOUBTFUL or _cannot_be(told.verdict, self.gists[pair.older], self.gists[pair.newer]):
                 continue
             elif told.sure < weights.sure[told.verdict == "newer"]:
                 doubtful.append(Settled(*ids, "doubtful", told.sure, lacking))
@@ -149,7 +147,7 @@ class Beside:
         """Pairs that come into question, what they are, and how sure that is."""
         if reader is None:
             counted = ((pair, self._counted(weights, pair, numbers)) for pair, numbers in self.measured(weights))
-            return [(pair, Judged(judged(pair.sums)[0], sure(odds))) for pair, odds in counted]
+            return [(pair, Judged(judged(pair.sums)[0], sure(odds), sure(odds) < RULED)) for pair, odds in counted]
         asked = self.asked(weights)
         heard = zip(asked, reader(self.told(asked)), strict=True)
         return [(pair, together(weights.voices, odds, sums, pair.sums)) for (pair, odds), sums in heard]
@@ -218,6 +216,11 @@ def _are_of_two(older: Gist, newer: Gist) -> bool:
     if are_two(older.said.booked, newer.said.booked):
         return not newer.said.changed
     return read_deed(older.said.tokens).differs(read_deed(newer.said.tokens))
+
+
+def _cannot_be(verdict: Verdict, older: Gist, newer: Gist) -> bool:
+    """Whether neither can be, whoever is sure of it: they tell of two, or the newer one only says less of the same."""
+    return (verdict == "newer" and tells_less(newer.said, older.said)) or _are_of_two(older, newer)
 
 
 def _is_fit(memory: Memory) -> bool:

@@ -17,6 +17,7 @@ LONGEST: Final = 2_000
 _SCOPES: Final = frozenset({"not", "never", "without", "only", "except"})
 """Words that count for the one after them."""
 _SYMBOL: Final = re.compile(
+    r"[=!<>]=+|(?<!\S)--?[A-Za-z][\w-]*|(?<![\w.])/(?=\w)|\b\d+/\d+\b|\b(?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w{5,}\b|"
     r"(?<=[A-Za-z])[+#-](?![\w-])|(?<![\w.)-])[-\u2212](?=[\d.])|[<>|*^~\\°¥₹]|[\u2190-\u2bff\U0001f000-\U0001faff]|\+\+"
 )
 _ENDED: Final = re.compile(r"\b(?:no longer|any ?more|stopped|quit|ceased)\b", re.IGNORECASE)
@@ -34,7 +35,9 @@ class Statement(msgspec.Struct, frozen=True):
     parts: frozenset[tuple[str, str]]
     """Words that give the next one its part, with that."""
     symbols: tuple[str, ...]
-    """Signs that are neither letters nor digits, and yet tell things apart: O+ is not O-, nor is 5 -5."""
+    """What tells things apart by signs that are neither letters nor digits, or by letters large and small: O+ is not
+    O-, nor is 5 -5, `>` `>=`, or one key another.
+    """
     personal: bool
     changed: bool
     """Whether it says that something is another way than before."""

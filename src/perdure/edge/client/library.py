@@ -159,7 +159,8 @@ class RemotePerdure(AsyncPerdure):
         from perdure.edge.asked import space_of
         from perdure.edge.client.memory import RemoteMemorySpace
 
-        space = space_of(agent, clade, lethe, self._transport.names.own, owner)
+        own = self._transport.names.own
+        space = space_of(agent, clade, lethe, own, own if owner is None and clade is None and not lethe else owner)
         place = {"namespace": "lethe"} if lethe else documents.given(agent=agent, clade=clade, owner=owner)
         return RemoteMemorySpace(self._transport, space, place)
 

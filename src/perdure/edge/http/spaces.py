@@ -60,12 +60,16 @@ class Placed(Protocol):
 
 
 class Entered(msgspec.Struct, frozen=True, kw_only=True):
-    """A space that a request was let into: itself, how it is told, whose it is, and whose memories are kept there."""
+    """A space that a request was let into: itself, whose it is, and whose memories are kept there."""
 
     space: Space
-    told: str
     owner: str
     agent: str
+
+    @property
+    def told(self) -> str:
+        """Its name."""
+        return str(self.space)
 
 
 def missing(reason: str | None = None) -> NotFound:
@@ -112,15 +116,15 @@ def _meant(ask: Ask, place: Placed) -> Entered:
     if space != "vault" and (place.agent is not None or place.owner is not None):
         raise Invalid(f"agent and owner go with the namespace vault, not {space}; leave them out")
     if space == "lethe":
-        return Entered(space=LETHE, told="lethe", owner=NOBODY, agent=own)
+        return Entered(space=LETHE, owner=NOBODY, agent=own)
     if space == "clade":
         if place.clade is None:
             raise Invalid("which clade? name it as `clade`")
         clade = Space("clade", place.clade)
-        return Entered(space=clade, told=str(clade), owner=NOBODY, agent=own)
+        return Entered(space=clade, owner=NOBODY, agent=own)
     owner = place.owner or own
     agent = place.agent or owner
-    return Entered(space=vault_of(owner, agent), told=f"vault/{agent}", owner=owner, agent=agent)
+    return Entered(space=vault_of(owner, agent), owner=owner, agent=agent)
 
 
 async def _decided(ask: Ask, action: Action, found: Entered) -> Decision:
