@@ -194,7 +194,7 @@ class BadParams(Invalid):
 
 
 class NotFound(CallerError):
-    """No such session, version or checkpoint."""
+    """No such session, memory, version or checkpoint."""
 
 
 class CheckpointExpired(NotFound):

@@ -84,7 +84,7 @@ def proposals(store: str, as_json: bool, reviewed: bool, **words: Any) -> None:
 
     console = output.screen()
     if not found:
-        console.print("nothing waits for a review")
+        console.print(f"nothing waits for a review in {one_line(space.space)}; --lethe or --clade names another space")
         return
     rows = [(one.id, _standing(one), one.origin, _doubts(one), one.content) for one in found]
     columns = ["proposal", "standing", "from", "doubts", "content"]
