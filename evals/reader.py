@@ -28,19 +28,20 @@ import jax.numpy as jnp
 import numpy as np
 from tokenizers import Tokenizer
 
-from evals.pairs import room
-from evals.wordings import HELD_OUT, learning
+from evals.pairs import Room, room
+from evals.wordings import HELD_OUT, draws
 from perdure.compose.weights import weights as package
+from perdure.core.memory.measuring import Laid
 from perdure.core.memory.rereading import either
 from perdure.embedders.encoding import folder
 from perdure.embedders.reader import DOWN, UP, PairReader
 from perdure.embedders.weights import tensors
 
 LEARNT = Path(__file__).parents[1] / "src" / "perdure" / "embedders" / "reader.safetensors"
-APART = (650, 300, 180, 170)
-"""Pairs of a set that are neither, of which is learnt: the likeliest by their signs, the nearest of the rest, some of
-the next, and some of all others."""
-RANK, LAYERS, HEADS, LENGTH = 8, 6, 12, 96
+APART = (400, 400, 250, 150, 100)
+"""Pairs of a set that are neither, of which is learnt: those that are easiest mistaken as one reads now, the likeliest
+by their signs, the nearest of the rest, some of the next, and some of all others."""
+RANK, LAYERS, HEADS, LENGTH = 16, 6, 12, 96
 BATCH, EPOCHS, PACE, EASE, CALM = 32, 1.9, 2e-3, 0.02, 0.01
 """Pairs at a time, how often each is read, how fast one learns, how sure one must not be, and what pulls back."""
 _MATRICES = """
@@ -56,19 +57,28 @@ class Example(NamedTuple):
     verdict: int
 
 
-def examples(name: str) -> list[Example]:
+def examples(name: str, embedder: str = "minilm") -> list[Example]:
     """Pairs of a set: all that are something, and of those that are not mostly what is easily mistaken."""
-    rng, shown = random.Random(f"reader {name}"), room(name, "minilm")
+    rng, shown = random.Random(f"reader {name}"), room(name, embedder)
     laid = shown.beside.laid(package())
     apart = sorted((pair for pair in laid if not shown.verdict(pair.older, pair.newer)), key=lambda pair: -pair.odds)
-    likely, nearest, some, others = APART
+    mistaken, likely, nearest, some, others = APART
     chosen = apart[:likely] + sorted(apart[likely:], key=lambda pair: -pair.near)[:nearest]
     for rest, count in ((apart[likely : 6 * likely], some), (apart[6 * likely :], others)):
         chosen += rng.sample(rest, min(count, len(rest)))
+    chosen += _mistaken(shown)[:mistaken]
     room.cache_clear()
     pairs = sorted({(pair.older, pair.newer) for pair in chosen})
     found = [Example(shown.told[one].text, shown.told[other].text, 0) for one, other in pairs]
     return found + [Example(older.text, newer.text, verdict) for (older, newer), verdict in shown.planted()]
+
+
+def _mistaken(shown: Room) -> list[Laid]:
+    """Pairs that are neither, those first that are likeliest something as one reads now."""
+    asked = [each for each in shown.beside.asked(package()) if not shown.verdict(each[0].older, each[0].newer)]
+    read = PairReader().read(shown.beside.told(asked))
+    order = sorted(range(len(asked)), key=lambda at: -either(read[at]))
+    return [asked[at][0] for at in order]
 
 
 # ── the network ──
@@ -122,6 +132,14 @@ def _unlearnt(fixed: Mapping[str, Any], seed: int = 1) -> dict[str, Any]:
             found[name + DOWN] = rng.standard_normal((RANK, inputs)) / np.sqrt(inputs)
             found[name + UP] = np.zeros((outputs, RANK))
     return {name: jnp.asarray(array, dtype=jnp.float32) for name, array in found.items()}
+
+
+def _begun(learnt: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """What was learnt before, with factors as wide as they are now: what is new in them changes nothing yet."""
+    for name, array in before.items():
+        wide, narrow = learnt[name], jnp.asarray(array)
+        learnt[name] = wide.at[tuple(slice(size) for size in narrow.shape)].set(narrow)
+    return learnt
 
 
 # ── learning ──
@@ -187,7 +205,7 @@ def learn(
 ) -> dict[str, Any]:
     """What is learnt from examples, from nothing or from what was learnt before."""
     fixed = {name: jnp.asarray(array) for name, array in tensors(folder() / "model.safetensors").items()}
-    learnt = _unlearnt(fixed) if start is None else {name: jnp.asarray(array) for name, array in start.items()}
+    learnt = _begun(_unlearnt(fixed), start or {})
     rng, tokenizer = random.Random(1), _tokenizer()
     moments = tuple(jax.tree.map(jnp.zeros_like, learnt) for _ in range(2))
     steps, began, step, losses = int(len(told) // BATCH * epochs), time.monotonic(), 0, []
@@ -251,7 +269,7 @@ def main() -> int:
     )
     given = parser.parse_args()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
-        some = [name for name in learning() if name != given.without]
+        some = [name for name in draws() if name.partition(" ")[0] != given.without]
         judging = [given.without] if given.without else [*HELD_OUT]
         told = dict(zip([*some, *judging], workers.map(examples, [*some, *judging]), strict=True))
     examples_of = [example for name in some for example in told[name]]

@@ -4,21 +4,28 @@ Each set has 5,000 notes of one field, made from several hundred sentences: pair
 earlier one in other words, or makes it untrue; notes that are over, or trifles; and notes that are to be left alone.
 `drawn` comes from the generator of `evals.planted`. Thirteen sets are harder than the others (folk, institutions,
 ledgers, mingled, premises, private, public, software, systems, team, trade, varied, working): the two notes of a pair
-were worded apart from each other, and share few words. Twenty-one are as agents note things down (assisting, bureau,
-campus, clients, clubs, coach, coder, craft, daily, desk, estate, folks, forty, living, money, onchain, own, platform,
-shop, supporting, works): many notes of each of a few subjects, each thing said in several ways. From eight sets
-nothing is learnt, and from three only how sure to be.
+were worded apart from each other, and share few words. Twenty-seven are as agents note things down (accounts,
+assisting, bodies, bureau, campus, clients, clubs, coach, coder, coding, craft, daily, desk, estate, folks, forty, living, money,
+onchain, own, platform, shop, single, supporting, ventures, village, works): many notes of each of a few subjects, each
+thing said in several ways. Twelve are by writers who were told what consolidation claims to do, and nothing else
+(cases, checked, circle, claimed, counter, firm, lifestyle, mixture, oneself, outings, secretary, stack). From ten sets
+nothing is learnt, and from four only how sure to be.
+
+Of most sets of the last two kinds there are further draws: the same sentences put together anew.
 """
 
-import gzip
 import json
+import lzma
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-HELD_OUT = ("general", "mixed", "mingled", "public", "team", "folks", "forty", "coder")
+HELD_OUT = ("general", "mixed", "mingled", "public", "team", "folks", "forty", "coder", "claimed", "checked")
 """Sets from which nothing is learnt: what the figures are told by."""
-TUNED_ON = ("living", "craft", "clubs")
+TUNED_ON = ("living", "craft", "clubs", "mixture")
 """Sets by which it is told how much each voice weighs, and how sure one must be; nothing else is learnt from them."""
+DRAW = 5_000
 _HERE = Path(__file__).parent
 
 
@@ -37,7 +44,7 @@ class Note(NamedTuple):
 
 def names() -> list[str]:
     """The sets there are."""
-    return sorted(path.name.removesuffix(".jsonl.gz") for path in _HERE.glob("*.jsonl.gz"))
+    return sorted(path.name.removesuffix(".jsonl.xz") for path in _HERE.glob("*.jsonl.xz"))
 
 
 def learning() -> list[str]:
@@ -45,7 +52,21 @@ def learning() -> list[str]:
     return [name for name in names() if name not in HELD_OUT and name not in TUNED_ON]
 
 
+def draws() -> Iterator[str]:
+    """The same, and their further draws: `own`, `own 2`, `own 3`."""
+    for name in learning():
+        yield name
+        yield from (f"{name} {number}" for number in range(2, 1 + len(_lines(name)) // DRAW))
+
+
 def notes(name: str) -> list[Note]:
-    """The notes of a set."""
-    with gzip.open(_HERE / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-        return [Note(*json.loads(line)) for line in file]
+    """The notes of a set, or of a further draw."""
+    name, _, draw = name.partition(" ")
+    first = DRAW * (int(draw or 1) - 1)
+    return [Note(*json.loads(line)) for line in _lines(name)[first : first + DRAW]]
+
+
+@cache
+def _lines(name: str) -> list[str]:
+    with lzma.open(_HERE / f"{name}.jsonl.xz", "rt", encoding="utf-8") as file:
+        return [*file]

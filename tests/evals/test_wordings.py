@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from evals.pairs import Room, tried
-from evals.wordings import HELD_OUT, Note, names, notes
+from evals.wordings import HELD_OUT, Note, draws, names, notes
 from perdure.compose.weights import weights
 from perdure.core.memory.settling import Beside
 
@@ -13,7 +13,7 @@ LEAST = {"general": 250, "public": 120, "forty": 80}
 """Contradictions of which so many are found by words alone; in the last two, pairs share few words."""
 
 
-@pytest.mark.parametrize("name", sorted({*names()} - {"drawn"}))
+@pytest.mark.parametrize("name", sorted({*names(), *draws()} - {"drawn"}))
 def test_a_set_is_whole(name: str) -> None:
     told = notes(name)
     fates = Counter(note.fate for note in told)
