@@ -5,11 +5,11 @@ earlier one in other words, or makes it untrue; notes that are over, or trifles;
 `drawn` comes from the generator of `evals.planted`. Thirteen sets are harder than the others (folk, institutions,
 ledgers, mingled, premises, private, public, software, systems, team, trade, varied, working): the two notes of a pair
 were worded apart from each other, and share few words. Twenty-seven are as agents note things down (accounts,
-assisting, bodies, bureau, campus, clients, clubs, coach, coder, coding, craft, daily, desk, estate, folks, forty, living, money,
-onchain, own, platform, shop, single, supporting, ventures, village, works): many notes of each of a few subjects, each
-thing said in several ways. Twelve are by writers who were told what consolidation claims to do, and nothing else
-(cases, checked, circle, claimed, counter, firm, lifestyle, mixture, oneself, outings, secretary, stack). From ten sets
-nothing is learnt, and from four only how sure to be.
+assisting, bodies, bureau, campus, clients, clubs, coach, coder, coding, craft, daily, desk, estate, folks, forty,
+living, money, onchain, own, platform, shop, single, supporting, ventures, village, works): many notes of each of a few
+subjects, each thing said in several ways. Twelve are by writers who were told what consolidation claims to do, and
+nothing else (cases, checked, circle, claimed, counter, firm, lifestyle, mixture, oneself, outings, secretary, stack).
+From ten sets nothing is learnt, and from four only how sure to be.
 
 Of most sets of the last two kinds there are further draws: the same sentences put together anew.
 """
