@@ -114,6 +114,7 @@ def test_letters_tell_things_apart_beside_other_notes_too(embedder: str) -> None
         "Preferred language: English|Preferred language: German",
         "User's email is a@b.com|User's email is c@d.com",
         "User prefers dark mode|User prefers light mode",
+        "安娜住在北京|安娜住在北京。",
     ],
 )
 def test_what_is_plainly_about_one_thing_is_settled_among_few_too(pair: str, embedder: str) -> None:

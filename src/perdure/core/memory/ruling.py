@@ -139,7 +139,7 @@ def same(live: Sequence[Memory], reading: Reading) -> Planned:
     gone: set[str] = set()
     groups: dict[object, list[tuple[Memory, Statement]]] = defaultdict(list)
     for memory, statement in fit:
-        groups[(statement.bag, statement.denied) if len(statement.bag) > 1 else memory.content].append(
+        groups[(statement.bag, statement.denied) if len(statement.bag) > 1 else _bare(memory.content)].append(
             (memory, statement)
         )
     for group in groups.values():
@@ -156,7 +156,7 @@ def _merged(group: list[tuple[Memory, Statement]], steps: list[Step], gone: set[
     staying: list[tuple[Memory, Statement]] = []
     for memory, statement in group:
         for other, told in staying[:CROWD]:
-            alike = memory.content == other.content or (
+            alike = _bare(memory.content) == _bare(other.content) or (
                 likeness(statement, told) == "same" and statement.marks.mood == told.marks.mood
             )
             if alike and may_repeat(memory, other) and _one_voice(memory, statement, other):
@@ -165,6 +165,11 @@ def _merged(group: list[tuple[Memory, Statement]], steps: list[Step], gone: set[
                 break
         else:
             staying.append((memory, statement))
+
+
+def _bare(content: str) -> str:
+    """A content without what ends a sentence."""
+    return content.strip().rstrip(".。")
 
 
 def _fuller(rest: list[tuple[Memory, Statement]], gone: set[str]) -> tuple[list[Step], tuple[Doubt, ...]]:
