@@ -40,7 +40,7 @@ from perdure.indexes.nearness import Nearness
 WEIGHTS = Path(__file__).parents[1] / "src" / "perdure" / "compose" / "pairs.tsv.gz"
 EMBEDDERS = ("none", "wordllama", "minilm")
 SURE = (0.7, 0.7)
-"""How sure one must be to act: that two say the same, that one makes the other untrue."""
+"""How sure one must be to act where nobody reads: that two say the same, that one makes the other untrue."""
 APART = 14_000
 """Pairs of a set that are neither, of which is learnt."""
 WIDELY = 3

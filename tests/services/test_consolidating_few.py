@@ -59,7 +59,21 @@ x >= 5 is required|x > 5 is required
 Path is /usr/bin|Path is usr/bin
 The flag is -v|The flag is -V
 Take 1/2 tablet|Take 1 or 2 tablets
-Ben killed the process|The process killed Ben""".splitlines()
+Ben killed the process|The process killed Ben
+I used to smoke|I smoke
+Ana hopes to be pregnant|Ana is pregnant
+I used to work at Google|I work at Google
+The server might be down|The server is down
+Ana lives in Berlin|Supposedly Ana lives in Munich
+Ana lives in Berlin|According to Tom, Ana lives in Munich
+I live in Berlin|Do I live in Munich?
+The price is $20|The price could rise to $25
+Dogs are allowed but cats are forbidden|Cats are allowed but dogs are forbidden
+I like tea but not coffee|I like coffee but not tea
+Ana is coming, Ben is not coming|Ben is coming, Ana is not coming
+I do not work when sick|I work when not sick
+Ben is the CEO|Ben was the CEO
+My dog is called Rex|My other dog is called Max""".splitlines()
 
 
 @pytest.mark.parametrize("embedder", ["none", "wordllama"])
@@ -136,7 +150,11 @@ Ana avoids gluten|Ana eats gluten
 Deploys on Fridays are fine|Avoid deploys on Fridays
 Ana takes 5 mg of warfarin|Ana takes 5 mcg of warfarin
 Rent is 900 euros a month|Rent is 900 euros a week
-Pay $500 to Ben|Pay €500 to Ben""".splitlines()
+Pay $500 to Ben|Pay €500 to Ben
+Ana can log in without a password|Ana can't log in without a password
+Always use tabs|Never use tabs
+The test was positive|The test was negative
+The limit is at most 5|The limit is at least 5""".splitlines()
 
 
 @pytest.mark.parametrize("pair", OPPOSITES)
@@ -187,6 +205,7 @@ def test_what_is_about_others_is_left_alone() -> None:
         ({"open": True}, {"open": False}),
         ({"where": {"room": "a"}}, {"where": {"room": "b"}}),
         ({"project": "kitchen"}, {"project": "bath"}),
+        ({"customer": 4_915_112_345_678}, {"customer": 4_915_112_345_679}),
     ],
 )
 def test_metadata_tells_things_apart(metadata: tuple[dict[str, object], ...]) -> None:
@@ -219,7 +238,9 @@ def test_what_happened_on_two_days_happened_twice() -> None:
         space = db.memory("ana")
         for day in ("2026-01-03", "2026-01-04", "2026-01-04"):
             space.add("Ran 5 km", memory_type="episode", metadata={"day": day})
-        assert space.consolidate().found == {"same": 1}
+        for step in (1, 2, 2):
+            space.add("Swam a mile", memory_type="episode", metadata={"step": step})
+        assert space.consolidate().found == {"same": 2}
 
 
 YEAR = 365 * 86_400 * 1_000_000
@@ -235,3 +256,40 @@ def test_what_is_over_or_to_come_takes_nothings_place(other: str, begins: int, e
         space.add(other, valid_from=now + begins * YEAR, valid_to=None if ends is None else now + ends * YEAR)
         space.consolidate()
         assert [found.memory.id for found in space.search("Where does Ana live?", at=now)] == [kept.id]
+
+
+NARROWER = """I do not eat meat|I do not eat meat at work
+Always encrypt backups|Always encrypt backups in production
+Data must be encrypted|Data must be encrypted in transit
+Never deploy|Never deploy on Fridays""".splitlines()
+
+
+@pytest.mark.parametrize("kind", ["fact", "constraint"])
+@pytest.mark.parametrize("pair", NARROWER)
+def test_what_holds_everywhere_is_not_narrowed_down(pair: str, kind: str) -> None:
+    with perdure.open(":memory:", memory="wordllama") as db:
+        space = db.memory("ana")
+        for note in pair.split("|"):
+            space.add(note, memory_type=kind)
+        space.consolidate()
+        assert pair.split("|", maxsplit=1)[0] in [memory.content for memory in space.list()]
+
+
+@pytest.mark.parametrize("other", ["I live in Berlin", "I live in Munich"])
+def test_what_ends_soon_takes_the_place_of_nothing_that_lasts(other: str) -> None:
+    soon = time.time_ns() // 1000 + 5 * 86_400 * 1_000_000
+    with perdure.open(":memory:", memory="none") as db:
+        space = db.memory("ana")
+        kept = space.add("I live in Berlin")
+        space.add(other, valid_to=soon)
+        space.consolidate()
+        assert [found.memory.id for found in space.search("Where do I live?", at=soon + 1)] == [kept.id]
+
+
+def test_what_is_contrary_is_no_repetition_and_hands_nothing_on() -> None:
+    with perdure.open(":memory:", memory="wordllama") as db:
+        space = db.memory("ana")
+        space.add("Always use tabs", importance=1.0)
+        kept = space.add("Never use tabs", importance=0.2)
+        space.consolidate()
+        assert space.get(kept.id).importance == 0.2

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from perdure.core.memory.booking import are_two
 from perdure.core.memory.framing import ALONE, happened
 from perdure.core.memory.importance import DAY
-from perdure.core.memory.lexicon import BOUNDARIES, EXCLUSIVE
+from perdure.core.memory.lexicon import BOUNDARIES, DENIALS, EXCLUSIVE
 from perdure.core.memory.marking import marks_of
 from perdure.core.memory.parts import Memory, MemoryType
 from perdure.core.memory.statements import Statement, exchanged
@@ -29,12 +29,14 @@ _NOTED: Final = frozenset(
     "at block count index line message offset page position round seq step time timestamp ts turn version".split()
 )
 """Names of metadata whose numbers say when or where something was noted."""
-_MOMENT: Final = 1_000_000_000
-"""Numbers from this on are moments: seconds, or smaller parts, since 1970."""
+_MOMENTS: Final = ("_at", "_on", "_ts", "time", "date")
+"""What names of moments end with."""
 _ONCE: Final = (MemoryType.EPISODE, MemoryType.STRATEGY_OUTCOME)
-_BEING: Final = frozenset({"is", "are", "was", "were", "be", "been", "by", "has", "have", ":", ","})
-_LIMITS: Final = frozenset({"but", "except", "unless", "only"})
+_LIMITS: Final = frozenset({"but", "except", "unless", "only", "though", "although"})
 """What is denied after these is only part of what is said."""
+_JOINING: Final = DENIALS | _LIMITS | {"then", "while"}
+_WHOLLY: Final = frozenset("always never must all every free nothing nobody".split())
+_BEING: Final = frozenset({"is", "are", "was", "were", "be", "been", "by", "has", "have", ":", ","})
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
 
 
@@ -92,15 +94,26 @@ def may_recur(one: Memory, other: Memory) -> bool:
     """The same but for what marks their statements: what happened once happens again another day."""
     if one.type not in _ONCE:
         return are_alike(one, other)
-    dated = (({name: value for name, value in each.metadata.items() if _is_date(value)}) for each in (one, other))
-    days = [{name: value[:10] for name, value in some.items()} for some in dated]
-    same_days = all(days[0][name] == days[1][name] for name in days[0].keys() & days[1].keys())
-    return same_days and are_alike(one, other) and abs(since(one) - since(other)) < DAY
+    shared = one.metadata.keys() & other.metadata.keys()
+    at_once = all(_when(one.metadata[name]) == _when(other.metadata[name]) for name in shared)
+    return at_once and are_alike(one, other) and abs(since(one) - since(other)) < DAY
+
+
+def _when(value: Any) -> Any:
+    """What metadata says about when something was: the day of a date, or a number; nothing else."""
+    if _is_date(value):
+        return value[:10]
+    return value if isinstance(value, int | float) else None
 
 
 def may_replace(newer: Memory, older: Memory) -> bool:
-    """Whether one may take the place of the other: never of what is trusted more."""
-    return LEVELS[newer.trust] >= LEVELS[older.trust] and newer.id != older.id
+    """Whether one may take the place of the other: never of what is trusted more, nor of what holds for longer."""
+    return LEVELS[newer.trust] >= LEVELS[older.trust] and newer.id != older.id and lasts(newer, older)
+
+
+def lasts(one: Memory, other: Memory) -> bool:
+    """Whether one holds for as long as the other, as far as they say."""
+    return one.valid_to is None or (other.valid_to is not None and other.valid_to <= one.valid_to)
 
 
 def may_change(memory: Memory) -> bool:
@@ -135,6 +148,11 @@ def tells_less(one: Statement, other: Statement) -> bool:
     """Whether one has nothing to say that the other has not, only less of it."""
     limited = any(token.raw in _LIMITS for token in other.tokens)
     return one.bag < other.bag and (one.denied == other.denied or limited)
+
+
+def is_whole(statement: Statement) -> bool:
+    """Whether it says that something never is so, or always: whoever adds where or when says less."""
+    return statement.denied or any(token.raw in _WHOLLY for token in statement.tokens)
 
 
 def opposed(one: Statement, other: Statement) -> bool:
@@ -181,6 +199,8 @@ def outdone(older: Statement, newer: Statement) -> bool:
 
 def _in_order(one: Statement, other: Statement) -> bool:
     """Whether who does what to whom is the same in both, as far as the order of words says."""
+    if one.denied == other.denied and _rescoped(one, other):
+        return False
     if one.terms == other.terms:
         return True
     if _swapped(one, other) or exchanged(one.parts, other.parts):
@@ -188,6 +208,24 @@ def _in_order(one: Statement, other: Statement) -> bool:
     amounts = [[term for term in each.terms if term[0] == "#"] for each in (one, other)]
     framed = one.frame is not None and one.frame == other.frame and amounts[0] == amounts[1]
     return framed or _ordered(one.terms, other.terms, _marks(one, other))
+
+
+def _rescoped(one: Statement, other: Statement) -> bool:
+    """Whether what denies, limits or joins counts for other words."""
+    return _scopes(one) != _scopes(other)
+
+
+def _scopes(statement: Statement) -> list[tuple[str, str]]:
+    """The words before and after each word that denies, limits or joins; where it is in a word, that one is after."""
+    terms = [token.term for token in statement.tokens]
+    found = list[tuple[str, str]]()
+    for index, token in enumerate(statement.tokens):
+        within = token.term.startswith("!")
+        if within or token.raw in _JOINING:
+            before = next((term for term in reversed(terms[:index]) if term), "")
+            after = next((term for term in terms[index if within else index + 1 :] if term), "")
+            found.append((before, after.removeprefix("!")))
+    return sorted(found)
 
 
 def _swapped(one: Statement, other: Statement) -> bool:
@@ -218,7 +256,7 @@ def _turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 def _adds(fuller: Statement, other: Statement) -> bool:
     """Whether the fuller one is the other with something put before or after it that changes none of it."""
     more = len(fuller.terms) - len(other.terms)
-    if not 0 < more <= MORE:
+    if not 0 < more <= MORE or is_whole(other):
         return False
     added, framed = fuller.bag - other.bag, fuller.frame is not None and fuller.frame == other.frame
     if not framed and any(
@@ -244,7 +282,7 @@ def _agree(name: str, one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return not {*map(str, one)}.isdisjoint(map(str, other)) or not one or not other
     if isinstance(one, int | dict) and isinstance(other, int | dict):
-        return one == other or name.casefold() in _NOTED or (isinstance(one, int) and abs(one) >= _MOMENT)
+        return one == other or name.casefold() in _NOTED or name.casefold().endswith(_MOMENTS)
     return True
 
 

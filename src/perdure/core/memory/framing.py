@@ -44,6 +44,8 @@ _SEVERAL: Final = frozenset(
     )
 )
 """What there may be several of, or nobody is."""
+_HOW: Final = frozenset("at by for from in of on to with".split())
+_DONE: Final = frozenset("built made run led held kept sent put set paid taught sold bought told".split())
 _ANY: Final = frozenset("a an his her their its".split())
 _FEW: Final = 4
 """Words that tell who it is, at most."""
@@ -174,6 +176,8 @@ def counts(tokens: tuple[Token, ...], index: int) -> bool:
         return exact or not (named or (between and tokens[linked].raw == "at"))
     if links:
         return False
+    if index > 1 and tokens[index - 2].raw in ("in", "since", "until"):  # a bug in version 7: that one
+        return False
     near = (*tokens[max(0, index - 2) : index], after)
     if exact:
         return any(token.term in ATTRIBUTES for token in near)
@@ -225,7 +229,9 @@ def _linked(tokens: tuple[Token, ...]) -> Frame | None:
             key = _terms(tokens[:index])
             said = [each for each in _cut(tokens[index + 1 :]) if each.raw not in _SETS | _PLANNED]
             value = _terms(tuple(said))
-            if "name" in value:  # it is called so
+            if _is_done(said):  # who it is owned by is one thing, what it is written in another
+                key, value = key | {said[0].raw}, value - {said[0].term}
+            if "name" in value and all(each.raw != "call" for each in said):  # it is called so
                 key, value = key | {"name"}, value - {"name"}
             if len(value) == 1 and (state := EXCLUSIVE.get(*value)):
                 return Frame(key | {state}, value)
@@ -236,6 +242,12 @@ def _linked(tokens: tuple[Token, ...]) -> Frame | None:
             placed = any(each.raw in ("on", "to") for each in said[:2])
             return Frame(key | {kind, "on"}, value - {kind}) if placed and key and kind in ATTRIBUTES else None
     return None
+
+
+def _is_done(said: list[Token]) -> bool:
+    """Whether something is done to it, and the value says by whom, in or with what."""
+    done = bool(said) and (said[0].raw.endswith(("ed", "en")) or said[0].raw in _DONE)
+    return done and len(said) > 2 and said[1].raw in _HOW
 
 
 def _holds(tokens: tuple[Token, ...]) -> Frame | None:

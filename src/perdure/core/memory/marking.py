@@ -6,7 +6,7 @@ import re
 from typing import Final, NamedTuple
 
 from perdure.core.memory.lexicon import EXCLUSIVE
-from perdure.core.memory.moods import mood_of
+from perdure.core.memory.moods import PLAINLY, mood_of
 from perdure.core.memory.topics import term_of
 
 _PARTNERS: Final = r"husband|wife|spouse|fianc[eé]e?|boyfriend|girlfriend|roommate|flatmate|neighbou?r"
@@ -34,8 +34,6 @@ _APART: Final = re.compile(
     re.IGNORECASE,
 )
 """Of things that differ in this there are several: the left valve, the evening dose."""
-_HEARD: Final = frozenset({"said", "wished", "next", "in season"})
-"""How something is told that never makes untrue, nor repeats, what is told otherwise."""
 _LATER: Final = r"\b(jr|sr|junior|senior|the (?:elder|younger))\b"
 _AFTER: Final = r"(?=[ .,:;!?)]|['’][sS]\b|$)"
 _LETTER: Final = re.compile(
@@ -77,7 +75,7 @@ class Marks(NamedTuple):
             return False
         if not (self._may_be_partners(other) and other._may_be_partners(self)):
             return False
-        if (self.which and other.which and self.which.isdisjoint(other.which)) or (self.mood ^ other.mood) & _HEARD:
+        if (self.which and other.which and self.which.isdisjoint(other.which)) or (self.mood ^ other.mood) & PLAINLY:
             return False
         if self.letters != other.letters and self.letters and other.letters:
             return False

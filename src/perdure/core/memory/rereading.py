@@ -17,7 +17,11 @@ UNREAD: Final = -6.0
 
 RULED: Final = 0.25
 """How sure one must be for rules to be heeded; where nobody can tell, they are."""
-AGAINST: Final = -2.0
+SURE: Final = 0.6
+"""How sure one must be to act on what was read, too."""
+SURER: Final = 0.8
+"""The same in a small space, where little tells how a pair stands beside others."""
+AGAINST: Final = -2.5
 """Odds, as their logarithm, that a reader gives what it is against."""
 
 

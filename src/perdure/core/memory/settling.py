@@ -16,14 +16,15 @@ from typing import Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from perdure.core.memory.booking import are_two
-from perdure.core.memory.comparing import are_alike, is_fresh, later, tells_less
+from perdure.core.memory.comparing import are_alike, is_fresh, is_whole, later, tells_less
+from perdure.core.memory.contraries import contrary
 from perdure.core.memory.deeds import read_deed
 from perdure.core.memory.gists import Gist, gist_of
 from perdure.core.memory.measuring import FAR, Laid, Measures
 from perdure.core.memory.meeting import Terms
 from perdure.core.memory.pairing import NEITHER, Alike, Sums, Verdict, Weights, judged, weighed
 from perdure.core.memory.parts import Memory, MemoryType, Status
-from perdure.core.memory.rereading import RULED, UNREAD, Judged, sure, together
+from perdure.core.memory.rereading import RULED, SURE, SURER, UNREAD, Judged, sure, together
 from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.trees import summed
 
@@ -125,7 +126,7 @@ class Beside:
         """
         found = sorted(self._judged(weights, reader), key=lambda each: (-each[1].sure, self._ids(each[0])))
         ruled = self._ruled if reader is not None or not self._is_few else {}
-        taken: set[int] = set()
+        least, taken = SURER if self._is_few else SURE, set[int]()
         settled, doubtful, apart = list[Settled](), list[Settled](), list[Settled]()
         for pair, told in found:
             ids = self._ids(pair)
@@ -133,7 +134,7 @@ class Beside:
                 apart.append(Settled(*ids, "apart", told.sure, lacking))
             elif told.sure < DOUBTFUL or _cannot_be(told.verdict, self.gists[pair.older], self.gists[pair.newer]):
                 continue
-            elif told.sure < weights.sure[told.verdict == "newer"]:
+            elif told.sure < (weights.sure[told.verdict == "newer"] if reader is None else least):
                 doubtful.append(Settled(*ids, "doubtful", told.sure, lacking))
             elif taken.isdisjoint((pair.older, pair.newer)):
                 taken |= {pair.older, pair.newer}
@@ -150,7 +151,14 @@ class Beside:
             return [(pair, Judged(judged(pair.sums)[0], sure(odds), sure(odds) < RULED)) for pair, odds in counted]
         asked = self.asked(weights)
         heard = zip(asked, reader(self.told(asked)), strict=True)
-        return [(pair, together(weights.voices, odds, sums, pair.sums)) for (pair, odds), sums in heard]
+        found = [(pair, together(weights.voices, odds, sums, pair.sums)) for (pair, odds), sums in heard]
+        return [
+            (pair, told._replace(verdict="newer") if told.verdict == "same" and self._are_contrary(pair) else told)
+            for pair, told in found
+        ]
+
+    def _are_contrary(self, pair: Laid) -> bool:
+        return contrary(self.gists[pair.older].said, self.gists[pair.newer].said)
 
     def asked(self, weights: Weights) -> list[tuple[Laid, float]]:
         """Pairs that a reader is to look at, and the odds that were counted."""
@@ -219,7 +227,11 @@ def _are_of_two(older: Gist, newer: Gist) -> bool:
 
 
 def _cannot_be(verdict: Verdict, older: Gist, newer: Gist) -> bool:
-    """Whether neither can be, whoever is sure of it: they tell of two, or the newer one only says less of the same."""
+    """Whether neither can be, whoever is sure of it: they tell of two, or the newer one only says less of the same, or
+    where what never is so is not so.
+    """
+    if older.said.bag < newer.said.bag and is_whole(older.said) and older.said.denied == newer.said.denied:
+        return True
     return (verdict == "newer" and tells_less(newer.said, older.said)) or _are_of_two(older, newer)
 
 
