@@ -128,6 +128,7 @@ def test_letters_tell_things_apart_beside_other_notes_too(embedder: str) -> None
         "Preferred language: English|Preferred language: German",
         "User's email is a@b.com|User's email is c@d.com",
         "User prefers dark mode|User prefers light mode",
+        "Lisa is the CEO of Acme|Peter is now the CEO of Acme",
         "安娜住在北京|安娜住在北京。",
     ],
 )

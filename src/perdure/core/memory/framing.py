@@ -252,6 +252,7 @@ def _is_done(said: list[Token]) -> bool:
 
 def _holds(tokens: tuple[Token, ...]) -> Frame | None:
     """Who is the one: `Kim is the manager of the shop`, `the sponsor of Project Fern is Kim`."""
+    tokens = tuple(token for token in tokens if token.raw not in ("now", "currently"))
     at = next((index for index, token in enumerate(tokens) if token.raw in ("is", "became")), None)
     if at is None or not 0 < at < len(tokens) - 1:
         return None

@@ -7,21 +7,23 @@ _MOODS: Final = {
     mood: re.compile(rf"\b(?:{told})\b", re.IGNORECASE)
     for mood, told in {
         "said": r"(?<!user )(?:thinks?|believes?|said|says|claims?|claimed|heard|assumes?|suspects?|told \w+) that"
-        r"|(?:someone|somebody|people|they) (?:said|says?|told)|told me|i heard|i think|according to|rumou?r(?:s|ed)?"
+        r"|(?:someone|somebody|people|they) (?:said|says?|told)|(?<!what )i heard|i think"
+        r"|according to (?!its|the|their|his|her|our)\w+|rumou?r(?:s|ed)?"
         r"|supposedly|allegedly|reportedly|pretends?",
-        "wished": r"(?:would (?:like|love)|wants?|hopes?|wishes|dreams|tries|tried|trying|asked) (?:to|of) "
-        r"(?:live|living|move|moving|work|working|own|owning|buy|buying|become|becoming|have|having|be|quit|deploy)"
+        "wished": r"(?:would (?:like|love)|wants?|hopes?|wishes|dreams|tries|tried|trying) (?:to|of) "
+        r"(?:live|living|move|moving|work|working|own|owning|buy|buying|become|becoming|have|having|quit)"
         r"|considering|thinking (?:of|about)|hopes? (?:to|that|for)",
-        "perhaps": r"might|maybe|perhaps|probably|possibly|could|if (?:i|we|he|she|they|it)",
+        "perhaps": r"might|maybe|perhaps|probably|possibly|could|if (?:i|we|he|she|they)",
         "ought": r"should|ought to|to be (?:signed|paid|done|decided)",
         "to come": r"will|going to|plans? to",
         "next": r"next (?:week|month|year|summer|winter)",
-        "gone": r"used to|until \d{4}|formerly|as a child|back then|last year|my old|originally?",
+        "gone": r"(?<!is )(?<!are )(?<!was )(?<!be )used to(?!.* (?:now|but|instead|today)\b)|until \d{4}|formerly"
+        r"|as a child|back then|my old",
         "was": r"worked|lived|was living|were living|(?:was|were)(?! (?:\w+(?:ed|en)|born)\b)|took|had",
         "in season": r"in (?:the )?(?:summer|winter|spring|autumn|fall)",
         "at times": r"on (?:weekends|weekdays|(?:mon|tues|wednes|thurs|fri|satur|sun)days)",
         "in part": r"some|most|several|certain|a few|not all",
-        "of another": r"(?:my|his|her|their|our|the|an) ?other",
+        "of another": r"(?:my|his|her|their|our) other",
     }.items()
 } | {"asked": re.compile(r"\?\s*$")}
 PLAINLY: Final = frozenset({"said", "wished", "perhaps", "next", "gone", "in season", "of another", "asked"})
