@@ -294,3 +294,15 @@ def test_what_is_contrary_is_no_repetition_and_hands_nothing_on() -> None:
         kept = space.add("Never use tabs", importance=0.2)
         space.consolidate()
         assert space.get(kept.id).importance == 0.2
+
+
+def test_what_somebody_restores_is_as_it_was_and_stays() -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        space = db.memory("ana")
+        old = space.add("I live in Berlin")
+        space.add("I live in Munich")
+        assert space.consolidate().found == {"newer": 1}
+        space.restore(old.id)
+        assert space.get(old.id).valid_to is None
+        assert space.consolidate().found == {}
+        assert len(list(space.list())) == 2

@@ -6,10 +6,11 @@ from typing import Final
 _MOODS: Final = {
     mood: re.compile(rf"\b(?:{told})\b", re.IGNORECASE)
     for mood, told in {
-        "said": r"(?<!user )(?:thinks?|believes?|said|says|claims?|claimed|heard|assumes?|suspects?|told \w+) that"
-        r"|(?:someone|somebody|people|they) (?:said|says?|told)|(?<!what )i heard|i think"
-        r"|according to (?!its|the|their|his|her|our)\w+|rumou?r(?:s|ed)?"
-        r"|supposedly|allegedly|reportedly|pretends?",
+        "said": r"(?<!user )(?:said|says|claims?|claimed|heard|told \w+) that|(?<!what )i heard"
+        r"|according to (?!its|the|their|his|her|our)\w+",
+        "supposed": r"(?:thinks?|believes?|assumes?|suspects?) that|(?:someone|somebody) (?:said|says?|told)|i think"
+        r"|(?:said|says|claims?) that (?-i:[A-Z])\w+|according to (?-i:[A-Z])\w+, (?-i:[A-Z])\w+"
+        r"|rumou?r(?:s|ed)?|supposedly|allegedly|reportedly|pretends?",
         "wished": r"(?:would (?:like|love)|wants?|hopes?|wishes|dreams|tries|tried|trying) (?:to|of) "
         r"(?:live|living|move|moving|work|working|own|owning|buy|buying|become|becoming|have|having|quit)"
         r"|considering|thinking (?:of|about)|hopes? (?:to|that|for)",
@@ -26,7 +27,7 @@ _MOODS: Final = {
         "of another": r"(?:my|his|her|their|our) other",
     }.items()
 } | {"asked": re.compile(r"\?\s*$")}
-PLAINLY: Final = frozenset({"said", "wished", "perhaps", "next", "gone", "in season", "of another", "asked"})
+PLAINLY: Final = frozenset({"supposed", "wished", "perhaps", "next", "gone", "in season", "of another", "asked"})
 """How something is told that never makes untrue, nor repeats, what is told otherwise."""
 
 

@@ -132,13 +132,15 @@ class Beside:
             ids = self._ids(pair)
             if (pair.older, pair.newer) in ruled and told.mistaken:
                 apart.append(Settled(*ids, "apart", told.sure, lacking))
-            elif told.sure < DOUBTFUL or _cannot_be(told.verdict, self.gists[pair.older], self.gists[pair.newer]):
                 continue
-            elif told.sure < (weights.sure[told.verdict == "newer"] if reader is None else least):
+            verdict = _possible(told.verdict, self.gists[pair.older], self.gists[pair.newer])
+            if told.sure < DOUBTFUL or verdict is None:
+                continue
+            if told.sure < (weights.sure[told.verdict == "newer"] if reader is None else least):
                 doubtful.append(Settled(*ids, "doubtful", told.sure, lacking))
             elif taken.isdisjoint((pair.older, pair.newer)):
                 taken |= {pair.older, pair.newer}
-                settled.append(Settled(*ids, told.verdict, told.sure, lacking))
+                settled.append(Settled(*ids, verdict, told.sure, lacking))
         return *settled, *doubtful, *apart
 
     def _ids(self, pair: Laid) -> tuple[str, str]:
@@ -226,13 +228,14 @@ def _are_of_two(older: Gist, newer: Gist) -> bool:
     return read_deed(older.said.tokens).differs(read_deed(newer.said.tokens))
 
 
-def _cannot_be(verdict: Verdict, older: Gist, newer: Gist) -> bool:
-    """Whether neither can be, whoever is sure of it: they tell of two, or the newer one only says less of the same, or
-    where what never is so is not so.
+def _possible(verdict: Verdict, older: Gist, newer: Gist) -> Verdict | None:
+    """What a pair can be, whoever is sure of more: nothing if it tells of two, or the newer one says only where what
+    never is so is not so; a repetition if the newer one says only less of the same.
     """
-    if older.said.bag < newer.said.bag and is_whole(older.said) and older.said.denied == newer.said.denied:
-        return True
-    return (verdict == "newer" and tells_less(newer.said, older.said)) or _are_of_two(older, newer)
+    narrowed = older.said.bag < newer.said.bag and older.said.denied == newer.said.denied and is_whole(older.said)
+    if narrowed or _are_of_two(older, newer):
+        return None
+    return "same" if verdict == "newer" and tells_less(newer.said, older.said) else verdict
 
 
 def _is_fit(memory: Memory) -> bool:

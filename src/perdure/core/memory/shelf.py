@@ -174,7 +174,9 @@ class Shelf:
                 self._tell(event.version, id)
                 before = self.memories.get(id)
                 if before is not None:
-                    if "valid_to" in after:
+                    if "valid_to" in after and data.run and before.status is Status.LIVE:
+                        self._until[id] = before.valid_to  # a run ends what it supersedes
+                    elif "valid_to" in after:
                         self._until.pop(id, None)
                     self._put(changed(before, after))
                     if place(before) != place(self.memories[id]):
