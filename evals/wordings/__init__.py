@@ -7,9 +7,10 @@ ledgers, mingled, premises, private, public, software, systems, team, trade, var
 were worded apart from each other, and share few words. Twenty-seven are as agents note things down (accounts,
 assisting, bodies, bureau, campus, clients, clubs, coach, coder, coding, craft, daily, desk, estate, folks, forty,
 living, money, onchain, own, platform, shop, single, supporting, ventures, village, works): many notes of each of a few
-subjects, each thing said in several ways. Twelve are by writers who were told what consolidation claims to do, and
-nothing else (cases, checked, circle, claimed, counter, firm, lifestyle, mixture, oneself, outings, secretary, stack).
-From ten sets nothing is learnt, and from four only how sure to be.
+subjects, each thing said in several ways. Sixteen are by writers who were told what consolidation claims to do, and
+nothing else (cases, chat, checked, circle, claimed, company, counter, firm, lifestyle, mixture, oneself, outings,
+persons, secretary, stack, treasury). From ten sets nothing is learnt, and from four only how sure to be. What the
+package has was learnt before chat, company, persons and treasury were there.
 
 Of most sets of the last two kinds there are further draws: the same sentences put together anew.
 """
