@@ -102,7 +102,10 @@ def test_tail_follows_other_processes_until_it_is_interrupted(seeded: Seeded) ->
             shown.append(json.loads(process.stdout.readline()))
         assert [event["version"] for event in shown] == [*(event.version for event in events[-10:]), version]
         process.send_signal(signal.SIGINT)
-        assert process.wait() == 0
+        try:
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
