@@ -133,8 +133,10 @@ class Beside:
             if (pair.older, pair.newer) in ruled and told.mistaken:
                 apart.append(Settled(*ids, "apart", told.sure, lacking))
                 continue
+            if told.sure < DOUBTFUL:
+                continue
             verdict = _possible(told.verdict, self.gists[pair.older], self.gists[pair.newer])
-            if told.sure < DOUBTFUL or verdict is None:
+            if verdict is None:
                 continue
             if told.sure < (weights.sure[told.verdict == "newer"] if reader is None else least):
                 doubtful.append(Settled(*ids, "doubtful", told.sure, lacking))
