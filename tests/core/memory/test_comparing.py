@@ -2,7 +2,7 @@
 
 import pytest
 
-from perdure.core.memory.comparing import likeness, may_meet, may_repeat, may_replace, opposed, outdone
+from perdure.core.memory.comparing import is_whole, likeness, may_meet, may_repeat, may_replace, opposed, outdone
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, MemoryType
 from perdure.core.memory.statements import read
@@ -87,3 +87,17 @@ def test_what_happened_on_another_day_happened_again() -> None:
 def test_nothing_gives_way_to_what_is_trusted_less() -> None:
     assert may_replace(memory("b", trust="high"), memory(trust="low"))
     assert not may_replace(memory("b", trust="low"), memory(trust="medium"))
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("Every Thursday at 10 Eva has her weekly review", False),
+        ("Eva runs every morning", False),
+        ("Every file is kept", True),
+        ("Every morning all files are kept", True),
+        ("Eva never runs", True),
+    ],
+)
+def test_how_often_something_is_so_leaves_nothing_out(text: str, whole: bool) -> None:
+    assert is_whole(read(text)) is whole

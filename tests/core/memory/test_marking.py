@@ -105,3 +105,19 @@ def test_who_is_named_is_told_by_the_name() -> None:
 def test_a_letter_that_only_one_has_may_be_part_of_a_value() -> None:
     assert marks_of("Hannah uses a Ledger Nano X").fit(marks_of("Hannah uses a Trezor Safe 3"))
     assert not marks_of("Pump A is broken").fit(marks_of("Pump B is broken"))
+
+
+def test_kin_told_beside_a_name_marks_nobody_else() -> None:
+    assert marks_of("Clarissa (User's stepsister) is allergic to dust").fit(
+        marks_of("The allergy Clarissa has is to latex")
+    )
+    assert marks_of("For work, Lena is a librarian").fit(marks_of("Lena (User's second cousin) works as a librarian"))
+    assert marks_of("Zainab rides a Brompton").fit(marks_of("The bicycle Zainab (my ex-colleague) has is a Brompton"))
+    assert not marks_of("Clarissa's stepsister is allergic to dust").fit(marks_of("Clarissa is allergic to latex"))
+    assert not marks_of("The boat (Clarissa's cousin) is sold to Ana").fit(marks_of("The boat is sold to Ana"))
+
+
+def test_a_gran_is_a_grandmother() -> None:
+    assert marks_of("Orson calls on his gran on Sundays").fit(marks_of("Orson's call to his grandmother is on Monday"))
+    assert not marks_of("Orson's gran lives in Oslo").fit(marks_of("Orson lives in Rome"))
+    assert not marks_of("Orson's grandpa lives in Oslo").fit(marks_of("Orson's grandmother lives in Rome"))

@@ -76,6 +76,14 @@ def test_another_of_the_same_name_is_parted() -> None:
     assert "parted" not in signs_of("Ana Berg lives in Oslo", "Ana Berg lives in Rome")
 
 
+def test_who_is_named_for_the_same_thing_may_have_changed() -> None:
+    weights = Weights(signs={}, bias=(0.5, 1.5), sure=(0.5, 0.5), words=frozenset())
+    led = gist("Ibrahim Santos is lead maintainer of the docs-site repo")
+    for other, told in (("docs-site", (0.5, 1.5)), ("mail-relay", (NEVER, NEVER))):
+        taken = gist(f"Amara Park is lead maintainer of the {other} repo")
+        assert weighed(led, taken, Elsewhere(), weights) == told
+
+
 def test_a_name_in_short_is_no_other_name() -> None:
     found = signs_of("Ana Berg lives in Oslo", "Ana lives in Oslo now")
     assert {"short:1", "names:0/0"} <= found

@@ -12,6 +12,7 @@ from perdure.core.memory.lexicon import BOUNDARIES, DENIALS, EXCLUSIVE
 from perdure.core.memory.marking import marks_of
 from perdure.core.memory.parts import Memory, MemoryType
 from perdure.core.memory.statements import Statement, exchanged
+from perdure.core.memory.tokens import Token
 from perdure.core.memory.turning import turns
 
 Likeness: TypeAlias = Literal["same", "fuller", "doubtful", "apart"]
@@ -36,6 +37,13 @@ _LIMITS: Final = frozenset({"but", "except", "unless", "only", "though", "althou
 """What is denied after these is only part of what is said."""
 _JOINING: Final = DENIALS | _LIMITS | {"then", "while"}
 _WHOLLY: Final = frozenset("always never must all every free nothing nobody".split())
+_SPANS: Final = frozenset(
+    """
+    minute hour day night morning noon afternoon evening week weekday weekend month quarter season year spring summer
+    autumn fall winter monday tuesday wednesday thursday friday saturday sunday
+    """.split()
+)
+"""What is so every day may be so at ten: `every` tells how often then, and leaves nothing out."""
 _BEING: Final = frozenset({"is", "are", "was", "were", "be", "been", "by", "has", "have", ":", ","})
 _PLAIN: Final = (MemoryType.FACT, MemoryType.PREFERENCE)
 
@@ -152,7 +160,11 @@ def tells_less(one: Statement, other: Statement) -> bool:
 
 def is_whole(statement: Statement) -> bool:
     """Whether it says that something never is so, or always: whoever adds where or when says less."""
-    return statement.denied or any(token.raw in _WHOLLY for token in statement.tokens)
+    after = (*statement.tokens[1:], Token(""))
+    return statement.denied or any(
+        token.raw in _WHOLLY and not (token.raw == "every" and then.raw in _SPANS)
+        for token, then in zip(statement.tokens, after, strict=True)
+    )
 
 
 def opposed(one: Statement, other: Statement) -> bool:

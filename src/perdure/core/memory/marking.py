@@ -12,17 +12,26 @@ from perdure.core.memory.topics import term_of
 _PARTNERS: Final = r"husband|wife|spouse|fianc[eé]e?|boyfriend|girlfriend|roommate|flatmate|neighbou?r"
 _RELATIVES: Final = (
     r"\w+-in-law|mother|father|mum|mom|dad|parents?|sister|brother|sibling|son|daughter|child|children|kids?|uncle|aunt|"
-    rf"cousin|niece|nephew|(?:grand|step)\w{{3,}}|ex-\w+|{_PARTNERS}"
+    rf"cousin|niece|nephew|gran(?:ny|d?ma|d?pa|dad)?|nana|(?:grand|step)\w{{3,}}|ex-\w+|{_PARTNERS}"
 )
 _WHOSE: Final = r"\b(?:my|your|his|her|their|our)"
 _KIN: Final = rf"(?:['’]s?|{_WHOSE})\s+(?:\w+\s+)?({_RELATIVES})\b(?!-in-law| (?-i:[A-Z])[a-z])"
 """Unless it is named: who somebody's neighbour Carol is, her name tells."""
 _TOLD: Final = re.compile(rf"(?<=\w)\s+{_WHOSE}\s+(?:\w+\s+)?(?:{_RELATIVES})(?=\s*(?:[.,;!]|$))", re.IGNORECASE)
 """Kin at the end is what a statement tells of somebody: in an emergency one is to call her father."""
+_BESIDE: Final = re.compile(
+    rf"(\b(?-i:[A-Z])\w*) \((?:(?:the|an?|my|your|his|her|their|our|[\w-]+['’]s?) )+(?:[\w-]+ )?(?:{_RELATIVES})\)",
+    re.IGNORECASE,
+)
+"""Who somebody is, told beside the name: Clarissa (User's stepsister)."""
 _PARTNER: Final = re.compile(rf"['’]s?\s+({_PARTNERS})(?= is (?-i:[A-Z])[a-z])", re.IGNORECASE)
 """Who somebody's partner is can be told without such a word: they are married, they share a flat."""
 _RELATIVE: Final = re.compile(rf"\b(?:{_RELATIVES})\b", re.IGNORECASE)
-_KIN_AS: Final = {"mum": "mother", "mom": "mother", "dad": "father", "kid": "child", "boy": "son", "girl": "daughter"}
+_KIN_AS: Final = {
+    "mum": "mother", "mom": "mother", "dad": "father", "kid": "child", "boy": "son", "girl": "daughter",
+    "gran": "grandmother", "granny": "grandmother", "grandma": "grandmother", "nana": "grandmother",
+    "grandpa": "grandfather", "granddad": "grandfather", "grandad": "grandfather",
+}  # fmt: skip
 _SIDE: Final = (
     r"\b(left|right)[- ](?:hand|knee|leg|arm|eye|ear|foot|shoulder|hip|ankle|wrist|elbow|thumb|side|lung|kidney|wing|"
     r"lane|bank|door|wheel|shoe|glove|speaker|channel)\b"
@@ -89,7 +98,12 @@ def marks_of(text: str) -> Marks:
     """What marks a statement."""
     origin, goal = _way(text)
     partners = frozenset(_plain(partner.lower()) for partner in _PARTNER.findall(text))
-    marks = (_plain(mark.lower()) for found in _MARKS.findall(_TOLD.sub("", text)) for mark in found if mark)
+    marks = (
+        _plain(mark.lower())
+        for found in _MARKS.findall(_TOLD.sub("", _BESIDE.sub(r"\1", text)))
+        for mark in found
+        if mark
+    )
     return Marks(
         marks=frozenset(marks) - partners,
         letters=frozenset(letter for found in _LETTER.findall(text) for letter in found if letter),

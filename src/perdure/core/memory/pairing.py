@@ -131,7 +131,8 @@ def _are_of_two(older: Gist, newer: Gist) -> bool:
     if not any(TELLING_APART.isdisjoint(head) for head in heads):
         return True
     named = older.subject & older.names, newer.subject & newer.names
-    return all(named) and named[0].isdisjoint(named[1]) and older.names.isdisjoint(newer.names)
+    all_named = older.names | older.codes, newer.names | newer.codes
+    return all(named) and named[0].isdisjoint(named[1]) and all_named[0].isdisjoint(all_named[1])
 
 
 def _differ(older: Gist, newer: Gist) -> bool:
