@@ -11,6 +11,7 @@ from perdure.core.memory.importance import DAY
 from perdure.core.memory.lexicon import BOUNDARIES, DENIALS, EXCLUSIVE
 from perdure.core.memory.marking import marks_of
 from perdure.core.memory.parts import Memory, MemoryType
+from perdure.core.memory.slips import is_slip
 from perdure.core.memory.statements import Statement, exchanged
 from perdure.core.memory.tokens import Token
 from perdure.core.memory.turning import turns
@@ -133,6 +134,8 @@ def likeness(one: Statement, other: Statement) -> Likeness:
     """What one is to the other."""
     if one.denied != other.denied or len(one.bag) < 2 or len(other.bag) < 2 or one.symbols != other.symbols:
         return "apart"
+    if is_slip(one.tokens, other.tokens):
+        return "same"
     if one.bag == other.bag:
         return "same" if _in_order(one, other) else "doubtful"
     if one.bag > other.bag:
