@@ -487,6 +487,7 @@ async def test_a_quota_that_is_reached_stops_no_turn_and_the_context_says_why() 
             await session.state(), (await session.state()).config.memory, "gold", standing=()
         )
         assert "plan free" in " ".join(shown.notes)
+        assert "plan free" in " ".join(await notes(there, session))  # a look shows what a turn would
         assert "northern hills" not in last(await ask(there, session, "Where is gold dug?"))
 
 

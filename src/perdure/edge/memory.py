@@ -133,8 +133,8 @@ class AsyncMemorySpace(Refining):
         return await self._change(id_of(id), asked)
 
     async def forget(self, *ids: str, reason: str = "forgotten") -> int:
-        """Take these out of the log for good, with every form they had before and what says the same; how many of these
-        there were.
+        """Take these out of the log for good, with every form they had before, what gave way to them, and what says the
+        same; how many memories that was, all together.
         """
         return await self._forgotten([id_of(id) for id in ids], given.text_of(reason, "reason"))
 

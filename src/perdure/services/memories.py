@@ -170,15 +170,16 @@ class Memories:
         return sum(isinstance(event.data, MemoryMoved) for event in outcome.events)
 
     async def forget(self, space: Space, ids: Iterable[str], reason: str = "forgotten") -> int:
-        """Take the content of these out of the log for good, with every version of it, the forms it had before, and
-        what says the same; how many of these there were. What had given way to those alone counts again.
+        """Take the content of these out of the log for good, with every version of it, the forms it had before, what
+        gave way to it, and what says the same; how many memories all that was. What had given way to those alone counts
+        again.
         """
         asked = dict.fromkeys(ids)
         async with self.shelves.reading(space) as known:
             wanted = [id for id in asked if known.shelf.versions_of(id)]
             every = tracing.together(known.shelf, wanted)
         await self._let_go(space, every, reason)
-        return len(wanted)
+        return len(every)
 
     async def _let_go(self, space: Space, ids: set[str], reason: str) -> None:
         if ids:
@@ -237,11 +238,14 @@ class Memories:
     # ── finding ──
 
     async def search(self, space: Space, asked: Seeking, *, metered: bool = True) -> tuple[Scored, ...]:
-        """The memories that fit best, best first. Not `metered`, it is no query that a plan counts: for looking at what
-        a turn would be shown.
+        """The memories that fit best, best first. Not `metered`, it is no query that a plan counts, and is answered as
+        long as one would be: for looking at what a turn would be shown.
         """
         must_seek(asked)
         now = self._sessions.ambient.now()
+        if not metered:
+            shelf = (await self.shelves.look(space)).shelf
+            _must_answer_today(shelf, space, now)
         found = await self._found(space, asked, now, counted=not metered)
         if found is None:
             await self._must_answer(space, now)
@@ -284,8 +288,7 @@ class Memories:
         def decide(shelf: Shelf) -> Sequence[Payload]:
             if not shelf.version:  # asking begins no space
                 return []
-            plan = plans.plan_of(shelf.plan)
-            plans.must_answer(plan, shelf.queries.get(day, 0), str(space), DAY - now % DAY)
+            _must_answer_today(shelf, space, now)
             return [MemoriesUsed(queries={day: 1})]
 
         try:
@@ -367,6 +370,11 @@ class Memories:
     async def close(self) -> None:
         """Write down what was counted."""
         await self.shelves.close()
+
+
+def _must_answer_today(shelf: Shelf, space: Space, now: int) -> None:
+    asked = shelf.queries.get(str(now // DAY), 0)
+    plans.must_answer(plans.plan_of(shelf.plan), asked, str(space), DAY - now % DAY)
 
 
 def _must_have(shelf: Shelf, space: Space, id: str) -> Memory:

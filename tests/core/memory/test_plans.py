@@ -38,6 +38,7 @@ def test_the_last_memory_fits_and_the_next_does_not(name: str) -> None:
             must_hold(plan, kept, more, "vault/ana")
         told = {"space": "vault/ana", "plan": name, "quota": "memories", "limit": most, "used": kept}
         assert refusal.value.fields == told
+        assert ("consolidate" in refusal.value.message) == plan.on_demand  # nobody is told to do what they may not
 
 
 def test_the_last_query_is_answered_and_the_next_is_told_when_to_come_back() -> None:

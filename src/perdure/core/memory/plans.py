@@ -44,7 +44,7 @@ def must_hold(plan: Plan, kept: int, more: int, space: str) -> None:
     if plan.memories is not None and kept + more > plan.memories:
         raise QuotaReached(
             f"{space} holds {kept} of the {plan.memories} memories of plan {plan.name}: {more} more do not fit; forget "
-            "or archive some, consolidate, or choose a larger plan",
+            f"or archive some{', consolidate' if plan.on_demand else ''}, or choose a larger plan",
             space=space,
             plan=plan.name,
             quota="memories",

@@ -68,7 +68,7 @@ class MoveMemoryBody(Place, kw_only=True, forbid_unknown_fields=True):
 
 
 class ForgottenMemories(msgspec.Struct, kw_only=True):
-    """How many memories are gone for good."""
+    """How many memories are gone for good: this one, the forms it had, what gave way to it, and what says the same."""
 
     forgotten: int
 
