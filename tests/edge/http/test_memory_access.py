@@ -347,6 +347,20 @@ async def test_lists_of_sessions_tell_nothing_of_what_others_remember() -> None:
 # ── what sessions are shown and learn ──
 
 
+async def test_whoever_is_let_into_a_session_does_not_see_by_its_context_what_its_owner_remembers() -> None:
+    async with world() as there:
+        ben, olga = await there.principal("ben"), await there.principal("olga", Role.VIEWER)
+        await ben.post("/v1/memory", {"content": f"the code is {MARK}", "agent": "priv"})
+        for memory, status in ({"agent": "priv"}, 403), (None, 200):
+            config = {"model": "offline/echo", "memory": memory}
+            made = await ben.post("/v1/sessions", {"isolation": {"users": ["olga"]}, "config": config})
+            where = f"/v1/sessions/{made.json['session_id']}/context?content=which+code"
+            assert (await ben.get(where)).status == 200
+            seen = await olga.get(where)
+            assert seen.status == status, seen
+            assert MARK not in seen.body.decode()
+
+
 @pytest.mark.parametrize("agent", ["bob", "bob:trader", "trader", "ana:bob", "vault/bob", "memory:vault:bob"])
 async def test_no_session_is_shown_what_its_owner_may_not_read(agent: str) -> None:
     async with world(**FREE) as there:

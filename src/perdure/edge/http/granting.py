@@ -58,6 +58,21 @@ async def must_read(ask: Ask, asked: Recall | None, owner: str, agent: str | Non
         raise Denied(told, reason="memory")
 
 
+async def must_see_memory(ask: Ask) -> None:
+    """`Denied` unless whoever asks may read all that the session is shown of memory: what is asked for with words of
+    their own would be found for them.
+    """
+    state = await state_of(ask, ask.id)
+    if state is None:
+        raise missing()
+    asked = state.config.memory
+    shown = None if asked is None else msgspec.structs.replace(asked, learn=False)
+    if shown is None or not shown.enabled:
+        return
+    if not await _may_read(ask, shown, state.origin.owner, state.origin.agent_id):
+        raise Denied("the session is shown what its owner remembers, which you may not read; ask them", reason="memory")
+
+
 async def must_forget(ask: Ask) -> None:
     """`Denied` unless whoever asks may forget what the owner of the session remembers, or what comes from a source."""
     state = await state_of(ask, ask.id)

@@ -23,6 +23,7 @@ from perdure.core.talk.turning import (
 )
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
+from perdure.edge.http.granting import must_see_memory
 from perdure.edge.http.reaching import must_see_all, must_see_context, must_see_words
 from perdure.edge.http.routes import Table
 from perdure.edge.http.views import Version
@@ -230,6 +231,7 @@ async def follow_turn(ask: Ask) -> Answer:
 async def read_context(ask: Ask) -> Answer:
     """What the model would be asked with now, part by part, and why each is in."""
     must_see_all(ask)
+    await must_see_memory(ask)
     query: ContextQuery = ask.query()
     request = TurnRequest(content=query.content, model=query.model, max_tokens=query.max_tokens)
     context = await ask.services.talking.context(ask.id, request)
