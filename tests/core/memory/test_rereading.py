@@ -2,37 +2,23 @@
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.core.memory.measuring import Laid
-from perdure.core.memory.pairing import NEVER, Sums
-from perdure.core.memory.rereading import FAR, Judged, bound, either, heard, sure, together
+from perdure.core.memory.pairing import NEVER
+from perdure.core.memory.rereading import FAR, bound, either, sure, together
 
 VOICES = (-0.5, 0.8, 0.7)
 ODDS = st.floats(-50, 50)
 
 
-def both(counted: float, read: Sums, signs: Sums = (0.0, 0.0)) -> Judged:
-    told = heard(VOICES, Laid(0, 1, 0.5, 0.5, 0.5, signs, 0.0), counted, read)
-    return together(told, told.odds)
-
-
 def test_whoever_speaks_louder_for_same_or_newer_says_what_it_is() -> None:
-    assert both(3.0, (4.0, 1.0), (2.0, 0.0)).verdict == "same"
-    assert both(3.0, (1.0, 4.0), (2.0, 0.0)).verdict == "newer"
+    assert together(VOICES, 3.0, (4.0, 1.0), (2.0, 0.0)).verdict == "same"
+    assert together(VOICES, 3.0, (1.0, 4.0), (2.0, 0.0)).verdict == "newer"
 
 
 def test_what_signs_forbid_to_be_the_same_is_never_the_same() -> None:
-    assert both(3.0, (4.0, 1.0), (NEVER, 0.0)).verdict == "newer"
-
-
-def test_what_was_heard_of_a_pair_is_kept_beside_what_it_comes_to() -> None:
-    told = heard(VOICES, Laid(0, 1, 0.5, 0.5, 0.5, (0.0, 0.0), 2.0), 3.0, (-40.0, 1.0))
-    assert (told.pair.odds, told.counted, told.read) == (2.0, 3.0, (-40.0, 1.0))
-    assert told.odds == pytest.approx(-0.5 + 0.8 * 3.0 + 0.7 * 1.0)
-    assert together(told, 5.0).sure > together(told, told.odds).sure > together(told, -5.0).sure
+    assert together(VOICES, 3.0, (4.0, 1.0), (NEVER, 0.0)).verdict == "newer"
 
 
 @given(ODDS, ODDS, ODDS, ODDS)
@@ -40,10 +26,10 @@ def test_more_odds_are_never_less_sure_and_one_voice_alone_has_its_bound(
     counted: float, more: float, same: float, newer: float
 ) -> None:
     low, high = sorted((counted, more))
-    found = [both(odds, (same, newer)).sure for odds in (low, high)]
+    found = [together(VOICES, odds, (same, newer), (0.0, 0.0)).sure for odds in (low, high)]
     assert 0 <= found[0] <= found[1] <= 1
     assert -FAR <= bound(counted) <= FAR
-    assert both(1e9, (same, newer)) == both(FAR, (same, newer))
+    assert together(VOICES, 1e9, (same, newer), (0.0, 0.0)) == together(VOICES, FAR, (same, newer), (0.0, 0.0))
 
 
 @given(ODDS, ODDS)

@@ -7,7 +7,7 @@ import msgspec
 from perdure.compose.weights import weights
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, MemoryType, Status
-from perdure.core.memory.settling import CROWD, LONGEST, UNLIKELY, Beside, Reader
+from perdure.core.memory.settling import LONGEST, UNLIKELY, Beside, Reader
 
 NOW = 1_000 * DAY
 OLD, NEW = "Mira Sato drinks sparkling water every day.", "Mira Sato gave up sparkling water."
@@ -162,15 +162,3 @@ def test_what_is_near_is_laid_beside_each_other_whatever_words_it_shares() -> No
     beside.pairs.clear()
     assert beside.by(Close()).pairs == [(0, 1)]
     assert beside.pairs == []
-
-
-def test_where_there_are_many_it_tells_how_a_pair_stands_once_it_was_read() -> None:
-    one, other = memory("a", OLD, 20), memory("b", NEW)
-    crowd = [memory(f"c{number}", f"Guest {number} has room {number} of the north wing", 15) for number in range(CROWD)]
-    newer = reading({(OLD, NEW): (-2.0, 8.0)})
-    for least, found in ((7.0, [("a", "b")]), (9.0, [])):
-        wary = msgspec.structs.replace(weights(), anew=(("read-newest", least, -5.0, 5.0),))
-        settled = Beside([*crowd, one, other]).settled(wary, newer)
-        assert [(pair.older, pair.newer) for pair in settled if pair.verdict == "newer"] == found
-        alone = Beside([*others(), one, other]).settled(wary, newer)
-        assert [(pair.older, pair.newer) for pair in alone if pair.verdict == "newer"] == [("a", "b")]

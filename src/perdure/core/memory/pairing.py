@@ -81,26 +81,24 @@ class Weights(msgspec.Struct, frozen=True):
     """What numbers say about a pair beside others; without any, its sums stand for themselves."""
     voices: tuple[float, float, float] = (0.0, 1.0, 0.0)
     """What is said before anybody speaks, how much what was counted weighs, and how much a reader."""
-    anew: tuple[Tree, ...] = ()
-    """What numbers say about a pair beside others once a reader was heard; without any, both voices stand."""
 
 
 def weights_of(lines: Iterable[str]) -> Weights:
     """Weights as they are written down: in each line a sign and what it says for `same` and for `newer`, or a tree."""
     signs: dict[str, tuple[float, float]] = {}
-    trees: dict[str, list[Tree]] = {"tree": [], "anew": []}
+    trees: list[Tree] = []
     voices = (0.0, 1.0, 0.0)
     for line in lines:
         sign, *told = line.rstrip("\n").split("\t")
-        if sign in trees:
-            trees[sign].append(tree_of(told[0]))
+        if sign == "tree":
+            trees.append(tree_of(told[0]))
         elif sign == "voices":
             voices = (float(told[0]), float(told[1]), float(told[2]))
         else:
             signs[sign] = (float(told[0]), float(told[1]))
     bias, sure = signs.pop("bias"), signs.pop("sure")
     words = frozenset(sign[1:] for sign in signs if sign[0] in "=+-" and " " not in sign)
-    return Weights(signs, bias, sure, words, tuple(trees["tree"]), voices, tuple(trees["anew"]))
+    return Weights(signs, bias, sure, words, tuple(trees), voices)
 
 
 def weighed(older: Gist, newer: Gist, around: Around, weights: Weights, alike: Alike = NEITHER) -> Sums:

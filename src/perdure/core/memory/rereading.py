@@ -1,20 +1,19 @@
 """What a pair of memories comes to when a reader has looked at it too.
 
 Signs and trees count; a reader reads both texts beside each other, and knows wordings that nobody counted. It is asked
-only about what is not plainly apart. Both voices are added, each with its weight; where there are many pairs, each is
-then laid beside the others once more, by what both voices say of them (`Beside.reconsidered`).
+only about what is not plainly apart. Both voices are added, each with its weight.
 """
 
 from math import exp, log
 from typing import Final, NamedTuple
 
-from perdure.core.memory.measuring import Laid
 from perdure.core.memory.pairing import NEVER, Sums, Verdict
 
 FAR: Final = 12.0
 """The most that one voice says."""
 UNREAD: Final = -6.0
 """Odds, as their logarithm, below which a reader is not asked."""
+
 
 RULED: Final = 0.25
 """How sure one must be for rules to be heeded; where nobody can tell, they are."""
@@ -24,15 +23,6 @@ SURER: Final = 0.8
 """The same in a small space, where little tells how a pair stands beside others."""
 AGAINST: Final = -2.5
 """Odds, as their logarithm, that a reader gives what it is against."""
-
-
-class Heard(NamedTuple):
-    """A pair, the odds that were counted, the sums of a reader, and the odds that both come to."""
-
-    pair: Laid
-    counted: float
-    read: Sums
-    odds: float
 
 
 class Judged(NamedTuple):
@@ -45,18 +35,14 @@ class Judged(NamedTuple):
     mistaken: bool
 
 
-def heard(voices: tuple[float, float, float], pair: Laid, counted: float, read: Sums) -> Heard:
-    """What the odds that were counted and the sums of a reader come to, each with its weight."""
+def together(voices: tuple[float, float, float], counted: float, read: Sums, signs: Sums) -> Judged:
+    """What the odds that were counted and the sums of a reader come to, each with its weight; `signs` may forbid that
+    both say the same.
+    """
     bias, *weights = voices
-    odds = bias + weights[0] * bound(counted) + weights[1] * bound(either(read))
-    return Heard(pair, counted, read, round(odds, 6))
-
-
-def together(told: Heard, odds: float) -> Judged:
-    """What a pair is at such odds, as it was read; its signs may forbid that both say the same."""
-    verdict: Verdict = "same" if told.read[0] > told.read[1] and told.pair.sums[0] != NEVER else "newer"
-    found = sure(odds)
-    return Judged(verdict, found, found < RULED and either(told.read) < AGAINST)
+    verdict: Verdict = "same" if read[0] > read[1] and signs[0] != NEVER else "newer"
+    found = sure(bias + weights[0] * bound(counted) + weights[1] * bound(either(read)))
+    return Judged(verdict, found, found < RULED and either(read) < AGAINST)
 
 
 def either(sums: Sums) -> float:

@@ -24,7 +24,7 @@ from perdure.core.memory.measuring import FAR, Laid, Measures
 from perdure.core.memory.meeting import Terms
 from perdure.core.memory.pairing import NEITHER, Alike, Sums, Verdict, Weights, judged, weighed
 from perdure.core.memory.parts import Memory, MemoryType, Status
-from perdure.core.memory.rereading import RULED, SURE, SURER, UNREAD, Heard, Judged, heard, sure, together
+from perdure.core.memory.rereading import RULED, SURE, SURER, UNREAD, Judged, sure, together
 from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.trees import summed
 
@@ -153,37 +153,13 @@ class Beside:
         if reader is None:
             counted = ((pair, self._counted(weights, pair, numbers)) for pair, numbers in self.measured(weights))
             return [(pair, Judged(judged(pair.sums)[0], sure(odds), sure(odds) < RULED)) for pair, odds in counted]
-        found = [(told.pair, together(told, odds)) for told, odds in self._reconsidered(weights, reader)]
+        asked = self.asked(weights)
+        heard = zip(asked, reader(self.told(asked)), strict=True)
+        found = [(pair, together(weights.voices, odds, sums, pair.sums)) for (pair, odds), sums in heard]
         return [
             (pair, told._replace(verdict="newer") if told.verdict == "same" and self._are_contrary(pair) else told)
             for pair, told in found
         ]
-
-    def heard(self, weights: Weights, reader: Reader) -> list[Heard]:
-        """What was counted and what was read of all pairs that a reader is to look at."""
-        asked = self.asked(weights)
-        read = reader(self.told(asked))
-        return [heard(weights.voices, pair, odds, sums) for (pair, odds), sums in zip(asked, read, strict=True)]
-
-    def _reconsidered(self, weights: Weights, reader: Reader) -> Iterator[tuple[Heard, float]]:
-        """All that was heard, and the odds that it comes to: beside the others, where there are many."""
-        told = self.heard(weights, reader)
-        if self._is_few or not weights.anew:
-            yield from ((each, each.odds) for each in told)
-        else:
-            yield from ((each, summed(weights.anew, numbers)) for each, numbers in self.reconsidered(told))
-
-    def reconsidered(self, told: Sequence[Heard]) -> Iterator[tuple[Heard, dict[str, float]]]:
-        """What was heard and still comes into question, and what trees ask for then: how each pair stands beside
-        the others by what both voices say.
-        """
-        laid = [each.pair._replace(odds=each.odds) for each in told]
-        measures = Measures(self.gists, self, laid, self._ruled)
-        for each, pair in zip(told, laid, strict=True):
-            if each.odds > UNLIKELY or (pair.older, pair.newer) in self._ruled:
-                same, newest = each.read
-                numbers = {"signs": each.pair.odds, "counted": each.counted, "read-same": same, "read-newest": newest}
-                yield each, measures.of(pair) | numbers
 
     def _are_contrary(self, pair: Laid) -> bool:
         return contrary(self.gists[pair.older].said, self.gists[pair.newer].said)
