@@ -7,8 +7,7 @@ What is learnt is a sum and trees. In the sum each sign of a pair says so much f
 (logistic regression). The trees look at the sums of all pairs of a space, and at what can be counted in it (gradient
 boosting); so that they see sums as they will be, those of a set were learnt without it. Of each set a small part is
 looked at too, as if it were all there is: most spaces are small. Last, from sets of which neither these nor the reader
-(`evals.reader`) know anything, it is told how much each of both weighs, and trees are grown that look at the sums of
-both and at how other pairs stand by them; `--voices` learns only this last part, and keeps the rest as it is.
+(`evals.reader`) know anything, it is told how much each of both weighs.
 
 It needs scikit-learn (`make learn-pairs` brings it), and three quarters of an hour; the package needs none of it.
 """
@@ -21,17 +20,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from evals.wordings import HELD_OUT, TUNED_ON, Note, learning, notes, related
-from perdure.compose.weights import weights as package
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.pairing import Weights, signs, weights_of
 from perdure.core.memory.parts import Memory, MemoryType
-from perdure.core.memory.rereading import bound, either, heard
+from perdure.core.memory.rereading import bound, either
 from perdure.core.memory.ruling import ruled
 from perdure.core.memory.settling import Beside, Reader
 from perdure.core.memory.trees import Tree, written
@@ -50,12 +48,8 @@ WIDELY = 3
 LOOSE, STEPS = 0.1, 250
 PARTS, FOLDS = 8, 4
 """The part of a set that is looked at by itself, and how often sums are learnt without some sets, for trees."""
-COUNTING: Final = {"max_iter": 240, "max_leaf_nodes": 15, "min_samples_leaf": 60, "learning_rate": 0.08}
-"""How many trees, how many ends of each, how many pairs at each end, and how fast they learn."""
-AGAIN: Final = {"max_iter": 120, "max_leaf_nodes": 10, "min_samples_leaf": 40, "learning_rate": 0.06}
-"""The same of those that look at what was counted and what was read."""
-CALM = 5.0
-"""How carefully they learn."""
+TREES, LEAVES, FEWEST, PACE, CALM = 240, 15, 60, 0.08, 5.0
+"""How many trees, how many ends of each, how many pairs at each end; how fast they learn, and how carefully."""
 
 
 class Room(NamedTuple):
@@ -131,30 +125,23 @@ def learnt(sets: list[str]) -> Weights:
                     rows.append(np.array([numbers[number] for number in asked], dtype=np.float32))
                     verdicts.append(shown.verdict(pair.older, pair.newer))
         print(f"  {len(rows)} pairs beside others", file=sys.stderr, flush=True)
-    return msgspec.structs.replace(summing(sets), trees=tuple(_grown(asked, np.stack(rows), verdicts, **COUNTING)))
+    return msgspec.structs.replace(summing(sets), trees=tuple(_grown(asked, np.stack(rows), verdicts)))
 
 
 def voiced(weights: Weights, sets: Iterable[str], reader: Reader) -> Weights:
-    """The same with how much a reader weighs beside what is counted, and with trees that look at both, from sets of
-    which both know nothing.
-    """
+    """The same with how much a reader weighs beside what is counted, from sets of which both know nothing."""
     from sklearn.linear_model import LogisticRegression
 
-    told = [(shown, shown.beside.heard(weights, reader)) for name in sets for shown in rooms(name)]
-    numbers = [[bound(each.counted), bound(either(each.read))] for _, found in told for each in found]
-    verdicts = [shown.verdict(each.pair.older, each.pair.newer) > 0 for shown, found in told for each in found]
-    model = LogisticRegression().fit(np.array(numbers), np.array(verdicts))
-    weights = msgspec.structs.replace(weights, voices=(float(model.intercept_[0]), *map(float, model.coef_[0])))
-    asked: list[str] = []
-    rows: list[Any] = []
-    wanted: list[int] = []
-    for shown, found in told:
-        again = [heard(weights.voices, each.pair, each.counted, each.read) for each in found]
-        for each, measured in shown.beside.reconsidered(again):
-            asked = asked or [*measured]
-            rows.append(np.array([measured[number] for number in asked], dtype=np.float32))
-            wanted.append(shown.verdict(each.pair.older, each.pair.newer))
-    return msgspec.structs.replace(weights, anew=tuple(_grown(asked, np.stack(rows), wanted, **AGAIN)))
+    rows: list[list[float]] = []
+    verdicts: list[bool] = []
+    for name in sets:
+        for shown in rooms(name):
+            asked = shown.beside.asked(weights)
+            for (pair, odds), sums in zip(asked, reader(shown.beside.told(asked)), strict=True):
+                rows.append([bound(odds), bound(either(sums))])
+                verdicts.append(shown.verdict(pair.older, pair.newer) > 0)
+    model = LogisticRegression().fit(np.array(rows), np.array(verdicts))
+    return msgspec.structs.replace(weights, voices=(float(model.intercept_[0]), *map(float, model.coef_[0])))
 
 
 def summing(sets: list[str]) -> Weights:
@@ -193,12 +180,19 @@ def _lines(known: list[str], weights: Any) -> Iterator[str]:
     yield f"sure\t{SURE[0]}\t{SURE[1]}"
 
 
-def _grown(asked: list[str], table: Any, verdicts: list[int], **size: Any) -> Iterator[Tree]:
+def _grown(asked: list[str], table: Any, verdicts: list[int]) -> Iterator[Tree]:
     """Trees that tell from a table of numbers whether a pair is something."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    model: Any = HistGradientBoostingClassifier(l2_regularization=CALM, early_stopping=False, random_state=1, **size)
-    model.fit(table, np.array(verdicts) > 0)
+    model: Any = HistGradientBoostingClassifier(
+        learning_rate=PACE,
+        max_iter=TREES,
+        max_leaf_nodes=LEAVES,
+        min_samples_leaf=FEWEST,
+        l2_regularization=CALM,
+        early_stopping=False,
+        random_state=1,
+    ).fit(table, np.array(verdicts) > 0)
     yield float(model._baseline_prediction.item())
     for [tree] in model._predictors:
         yield _tree(tree.nodes, asked, 0)
@@ -245,9 +239,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m evals.pairs", description=__doc__)
     parser.add_argument("--without", metavar="NAME", help="learn from all other sets, and try it on this one")
     parser.add_argument("--write", action="store_true", help="write the weights of the package")
-    parser.add_argument("--voices", action="store_true", help="learn only how what is counted and a reader go together")
     given = parser.parse_args()
-    weights = package() if given.voices else learnt([name for name in learning() if name != given.without])
+    weights = learnt([name for name in learning() if name != given.without])
     reader = PairReader().read
     weights = voiced(weights, TUNED_ON, reader)
     print(f"{len(weights.signs)} signs, voices {weights.voices}")
@@ -268,8 +261,8 @@ def _written(weights: Weights) -> Iterator[str]:
     yield f"bias\t{weights.bias[0]:.2f}\t{weights.bias[1]:.2f}"
     yield f"sure\t{weights.sure[0]}\t{weights.sure[1]}"
     yield "voices\t" + "\t".join(f"{voice:.3f}" for voice in weights.voices)
-    for kind, trees in (("tree", weights.trees), ("anew", weights.anew)):
-        yield from (f"{kind}\t{written(tree)}" for tree in trees)
+    for tree in weights.trees:
+        yield f"tree\t{written(tree)}"
 
 
 if __name__ == "__main__":

@@ -181,7 +181,7 @@ def update(name: str, store: str, as_json: bool, **words: Any) -> None:
 @click.option("--reason", default="forgotten", show_default=True, help="Why; the log keeps it.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def forget(names: tuple[str, ...], store: str, as_json: bool, reason: str, yes: bool, **words: Any) -> None:
-    """Take memories out of the log for good, with every form they had, what gave way to them, and what says the same."""
+    """Take memories out of the log for good, with all forms they had, what gave way to them, and what says the same."""
     with opened(store, read_only=False, memory=settings_given()) as db:
         space = space_of(db, words)
         found = [memory_of(space, name) for name in names]
@@ -197,7 +197,9 @@ def forget(names: tuple[str, ...], store: str, as_json: bool, reason: str, yes: 
 def _ask(found: list[Memory]) -> None:
     what = f'"{one_line(found[0].content, 60)}"' if len(found) == 1 else _memories(len(found))
     try:
-        sure = click.confirm(f"Forget {what} for good, with what it took the place of and what says the same?", err=True)
+        sure = click.confirm(
+            f"Forget {what} for good, with what it took the place of and what says the same?", err=True
+        )
     except click.Abort:
         sure = False
     if not sure:

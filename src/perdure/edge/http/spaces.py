@@ -74,9 +74,7 @@ class Entered(msgspec.Struct, frozen=True, kw_only=True):
 
 def missing(reason: str | None = None) -> NotFound:
     """What is said of memories and spaces that are not there, or not for whoever asks."""
-    error = NotFound(
-        "there is no such memory here, or no such space for you; GET /v1/memory lists what is in your vault"
-    )
+    error = NotFound("there is no such memory, or space, here; GET /v1/memory lists what is in your vault")
     error.__cause__ = None if reason is None else Denied("concealed", reason=reason)
     return error
 
