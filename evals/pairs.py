@@ -16,7 +16,7 @@ import argparse
 import gzip
 import random
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from evals.wordings import HELD_OUT, TUNED_ON, Note, learning, notes, related
+from evals.wordings import HELD_OUT, TUNED_ON, Note, learning, notes
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.pairing import Weights, signs, weights_of
 from perdure.core.memory.parts import Memory, MemoryType
@@ -59,8 +59,22 @@ class Room(NamedTuple):
     beside: Beside
 
     def verdict(self, one: int, other: int) -> int:
-        """What two of them are, by their numbers."""
-        return related(self.told[one], self.told[other])
+        """What two are: 1 when they say the same, 2 when the later one makes the other untrue, 0 when neither."""
+        first, second = self.told[one], self.told[other]
+        if first.group != second.group or first.group < 0:
+            return 0
+        return 1 if "duplicate" in (first.fate, second.fate) else 2
+
+    def planted(self) -> Iterator[tuple[tuple[Note, Note], int]]:
+        """The pairs that are something, the older note first."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for number, note in enumerate(self.told):
+            if note.group >= 0:
+                groups[note.group].append(number)
+        for pair in groups.values():
+            if len(pair) == 2:
+                older, newer = sorted((self.told[number] for number in pair), key=lambda note: -note.days)
+                yield (older, newer), self.verdict(*pair)
 
 
 @cache

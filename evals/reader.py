@@ -1,14 +1,14 @@
 """Learn to read two notes beside each other, from notes of which it is known what belongs together.
 
-`python -m evals.reader --minutes 50 --without NAME` learns from all sets of evals/wordings but one, and tells how it
-does on that; `--write` learns from all but those that are held out or tuned on, and writes what the package reads with.
+`python -m evals.reader --without NAME` learns from all sets of evals/wordings but one, and tells how it does on that;
+`python -m evals.reader --write` learns from all but those that are held out, and writes what the package reads with.
 
-What reads is the better embedder's network, given both notes at once. All of it is learnt but the vectors of words and
-places; written down is by how much each matrix came to differ, as the product of two narrow ones. It learns from pairs
-of each set, those that are something and those that are near by vectors and nothing, and from pairs of families
-(`evals.families`), which are put together anew each time. It goes on from what the package reads with.
+What reads is the better embedder's network, given both notes at once. Its own weights stay as they are; learnt are two
+narrow matrices for each of its own, whose product is added to that (low-rank adapters), what tells the first note from
+the second, and three sums at the end: for `apart`, `same` and `newer`.
 
-It needs PyTorch (`make learn-reader` brings it); the package itself needs none of it.
+It needs JAX (`make learn-reader` brings it), and three quarters of an hour; the package itself needs none of it. Where
+sets were added, `--onward 0.7` goes on from what was learnt before, at half the pace.
 """
 
 import argparse
@@ -17,43 +17,40 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-import torch
 from tokenizers import Tokenizer
-from torch import nn
-from torch.nn import functional
 
-from evals.families import families, told
-from evals.wordings import TUNED_ON, Note, draws, notes, planted, related
+from evals.families import families
+from evals.families import told as told_of
+from evals.pairs import Room, room
+from evals.wordings import HELD_OUT, draws
+from perdure.compose.weights import weights as package
+from perdure.core.memory.measuring import Laid
 from perdure.core.memory.rereading import either
 from perdure.embedders.encoding import folder
-from perdure.embedders.minilm import MiniLM
-from perdure.embedders.reader import DOWN, UP, PairReader, Turned
+from perdure.embedders.reader import DOWN, UP, PairReader
 from perdure.embedders.weights import tensors
 
 LEARNT = Path(__file__).parents[1] / "src" / "perdure" / "embedders" / "reader.safetensors"
-RANK = 64
-"""How narrow the matrices are that are written down."""
-LAYERS, HEADS, WIDTH, LENGTH = 6, 12, 384, 96
-NEAR, NEAREST, OTHERS = 10, 700, 1_100
-"""So many near to each note are paired with it; of these pairs, so many nearest and so many others are read."""
-AT_ONCE, OF_FAMILIES, SPARED = 9_600, 0.42, 0.3
-"""Pairs that are put in order at once, how many of them come from families, and how many of these that are nothing are
-left out."""
-BATCH, PACE, WARM, EASE, CALM = 64, 6e-5, 200, 0.03, 0.01
-"""Pairs at a time, how fast one learns, after how many steps, how sure one must not be, and what pulls back."""
-OFTEN, STAYS = 10, 0.99
-"""Written down is a mean of what was learnt: after so many steps each, and how much of it stays then."""
-_MATRICES = {
-    "attention.self.query": "query", "attention.self.key": "key", "attention.self.value": "value",
-    "attention.output.dense": "mixed", "intermediate.dense": "wide", "output.dense": "narrow",
-    "attention.output.LayerNorm": "first", "output.LayerNorm": "last",
-}  # fmt: skip
-"""Parts of a layer as they are called in the file, and here."""
+APART = (400, 400, 250, 150, 100)
+"""Pairs of a set that are neither, of which is learnt: those that are easiest mistaken as one reads now, the likeliest
+by their signs, the nearest of the rest, some of the next, and some of all others."""
+FAMILIES = 40
+"""Families by which it is tried how well one reads."""
+RANK, LAYERS, HEADS, LENGTH = 16, 6, 12, 96
+BATCH, EPOCHS, PACE, EASE, CALM = 32, 1.9, 2e-3, 0.02, 0.01
+"""Pairs at a time, how often each is read, how fast one learns, how sure one must not be, and what pulls back."""
+_MATRICES = """
+attention.self.query attention.self.key attention.self.value attention.output.dense intermediate.dense output.dense
+""".split()
 
 
 class Example(NamedTuple):
@@ -64,141 +61,95 @@ class Example(NamedTuple):
     verdict: int
 
 
-# ── what is read ──
+def examples(name: str, embedder: str = "minilm") -> list[Example]:
+    """Pairs of a set: all that are something, and of those that are not mostly what is easily mistaken."""
+    rng, shown = random.Random(f"reader {name}"), room(name, embedder)
+    laid = shown.beside.laid(package())
+    apart = sorted((pair for pair in laid if not shown.verdict(pair.older, pair.newer)), key=lambda pair: -pair.odds)
+    mistaken, likely, nearest, some, others = APART
+    chosen = apart[:likely] + sorted(apart[likely:], key=lambda pair: -pair.near)[:nearest]
+    for rest, count in ((apart[likely : 6 * likely], some), (apart[6 * likely :], others)):
+        chosen += rng.sample(rest, min(count, len(rest)))
+    chosen += _mistaken(shown)[:mistaken]
+    room.cache_clear()
+    pairs = sorted({(pair.older, pair.newer) for pair in chosen})
+    found = [Example(shown.told[one].text, shown.told[other].text, 0) for one, other in pairs]
+    return found + [Example(older.text, newer.text, verdict) for (older, newer), verdict in shown.planted()]
 
 
-def examples(name: str) -> list[Example]:
-    """Pairs of a set: all that are something, and of those that are near and nothing, the nearest and some others."""
-    rng, shown = random.Random(name), notes(name)
-    near = [pair for pair in _near(shown) if not related(shown[pair[0]], shown[pair[1]])]
-    chosen = near[:NEAREST] + rng.sample(near[NEAREST:], min(OTHERS, len(near[NEAREST:])))
-    pairs = ((shown[one], shown[other]) for one, other in [*planted(shown), *chosen])
-    return [Example(older.text, newer.text, related(older, newer)) for older, newer in pairs]
+def confused() -> list[Example]:
+    """Pairs of families (`evals.families`), of which nothing is learnt: made to be mistaken for each other."""
+    rng = random.Random("families")
+    return [Example(*pair) for family in rng.sample(families(), FAMILIES) for pair in told_of(family, rng)]
 
 
-def _near(shown: Sequence[Note]) -> list[tuple[int, int]]:
-    """Pairs that are near by vectors, the nearest first; the older note of each first."""
-    vectors = torch.from_numpy(_embedder().embed([note.text for note in shown]))
-    found: dict[tuple[int, int], float] = {}
-    for first in range(0, len(shown), 500):
-        near = vectors[first : first + 500] @ vectors.T
-        values, others = near.topk(NEAR + 1)
-        for one, (row, its) in enumerate(zip(others.tolist(), values.tolist(), strict=True), first):
-            for other, value in zip(row, its, strict=True):
-                ordered = (one, other) if (-shown[one].days, one) <= (-shown[other].days, other) else (other, one)
-                if one != other and shown[one].text != shown[other].text:
-                    found[ordered] = value
-    return sorted(found, key=lambda pair: -found[pair])
-
-
-@cache
-def _embedder() -> MiniLM:
-    return MiniLM(threads=2)
-
-
-def chunks(known: Sequence[Example], rng: random.Random) -> Iterator[list[Example]]:
-    """Pairs of sets and of families, mingled, without an end."""
-    rest, kin = list[Example](), list[Example]()
-    while True:
-        while len(kin) < AT_ONCE * OF_FAMILIES:
-            for family in rng.sample(families(), 50):
-                pairs = (Example(*pair) for pair in told(family, rng))
-                kin += [pair for pair in pairs if pair.verdict or rng.random() >= SPARED]
-        rng.shuffle(kin)
-        some, kin = kin[: int(AT_ONCE * OF_FAMILIES)], kin[int(AT_ONCE * OF_FAMILIES) :]
-        while len(some) < AT_ONCE:
-            rest = rest or rng.sample(known, len(known))
-            some.append(rest.pop())
-        yield [_varied(pair, rng) for pair in some]
-
-
-def _varied(pair: Example, rng: random.Random) -> Example:
-    """The same, in small things another: what has no order is turned round, and ends and begins otherwise."""
-    older, newer = (_loose(text, rng) for text in pair[:2])
-    return (
-        Example(newer, older, pair.verdict)
-        if pair.verdict != 2 and rng.random() < 0.5
-        else pair._replace(older=older, newer=newer)
-    )
-
-
-def _loose(text: str, rng: random.Random) -> str:
-    chance = rng.random()
-    return text.rstrip(".") if chance < 0.06 else text[:1].lower() + text[1:] if chance < 0.1 else text
+def _mistaken(shown: Room) -> list[Laid]:
+    """Pairs that are neither, those first that are likeliest something as one reads now."""
+    asked = [each for each in shown.beside.asked(package()) if not shown.verdict(each[0].older, each[0].newer)]
+    read = PairReader().read(shown.beside.told(asked))
+    order = sorted(range(len(asked)), key=lambda at: -either(read[at]))
+    return [asked[at][0] for at in order]
 
 
 # ── the network ──
 
 
-class Layer(nn.Module):
-    """Each token takes up what the others tell."""
-
-    def __init__(self, weights: Mapping[str, Any], at: str) -> None:
-        super().__init__()
-        for name, here in _MATRICES.items():
-            weight, bias = (torch.tensor(weights[f"{at}{name}.{part}"]) for part in ("weight", "bias"))
-            part = nn.LayerNorm(WIDTH, eps=1e-12) if weight.dim() == 1 else nn.Linear(*reversed(weight.shape))
-            part.weight, part.bias = nn.Parameter(weight), nn.Parameter(bias)
-            self.add_module(here, part)
-
-    def forward(self, hidden: Any, mask: Any) -> Any:
-        parts = (part(hidden).unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (self.query, self.key, self.value))
-        query, key, value = parts
-        weight = torch.softmax(query * query.shape[-1] ** -0.5 @ key.transpose(2, 3) + mask, -1)
-        told = (weight.to(value.dtype) @ value).transpose(1, 2).flatten(2)
-        hidden = self.first(hidden + self.mixed(told))
-        return self.last(hidden + self.narrow(functional.gelu(self.wide(hidden))))
-
-
-class Network(nn.Module):
-    """Three sums of each row of tokens: for apart, same and newer."""
-
-    def __init__(self, weights: Mapping[str, Any], head: tuple[Any, Any]) -> None:
-        super().__init__()
-        embeddings = (torch.tensor(weights[f"embeddings.{part}_embeddings.weight"]) for part in ("word", "position"))
-        self.words, self.places = (nn.Parameter(part, requires_grad=False) for part in embeddings)
-        self.kinds = nn.Parameter(torch.tensor(weights["embeddings.token_type_embeddings.weight"]))
-        norm = (torch.tensor(weights[f"embeddings.LayerNorm.{part}"]) for part in ("weight", "bias"))
-        self.scale, self.shift = (nn.Parameter(part, requires_grad=False) for part in norm)
-        self.layers = nn.ModuleList(Layer(weights, f"encoder.layer.{layer}.") for layer in range(LAYERS))
-        self.weight, self.bias = (nn.Parameter(torch.tensor(part)) for part in head)
-
-    def forward(self, ids: Any, kinds: Any, counts: Any) -> Any:
-        there = torch.arange(ids.shape[1])[None, :] < counts[:, None]
-        hidden = self.words[ids] + self.places[: ids.shape[1]] + self.kinds[kinds]
-        hidden = functional.layer_norm(hidden, (WIDTH,), self.scale, self.shift, 1e-12)
-        mask = torch.where(there, 0.0, -1e9)[:, None, None, :].to(torch.bfloat16)
-        for layer in self.layers:
-            hidden = layer(hidden, mask)
-        hidden = hidden.float()
-        mean = (hidden * there[:, :, None]).sum(1) / counts[:, None]
-        return torch.cat([hidden[:, 0], mean], 1) @ self.weight.T + self.bias
+def network(learnt: Mapping[str, Any], fixed: Mapping[str, Any], ids: Any, kinds: Any, counts: Any) -> Any:
+    """The three sums of each row of tokens."""
+    there = jnp.arange(ids.shape[1])[None, :] < counts[:, None]
+    hidden = fixed["embeddings.word_embeddings.weight"][ids]
+    hidden += fixed["embeddings.position_embeddings.weight"][: ids.shape[1]]
+    hidden += learnt["embeddings.token_type_embeddings.weight"][kinds]
+    hidden = _normed(hidden, fixed, "embeddings.LayerNorm")
+    for layer in range(LAYERS):
+        at = f"encoder.layer.{layer}."
+        dense = partial(_dense, learnt, fixed)
+        query, key, value = (
+            dense(f"{at}attention.self.{part}", hidden).reshape(*hidden.shape[:2], HEADS, -1)
+            for part in ("query", "key", "value")
+        )
+        weight = jnp.einsum("bqhd,bkhd->bhqk", query, key) / jnp.sqrt(query.shape[-1])
+        weight = jax.nn.softmax(jnp.where(there[:, None, None, :], weight, -1e9), axis=-1)
+        mixed = jnp.einsum("bhqk,bkhd->bqhd", weight, value).reshape(hidden.shape)
+        hidden = _normed(hidden + dense(f"{at}attention.output.dense", mixed), fixed, f"{at}attention.output.LayerNorm")
+        inner = jax.nn.gelu(dense(f"{at}intermediate.dense", hidden), approximate=False)
+        hidden = _normed(hidden + dense(f"{at}output.dense", inner), fixed, f"{at}output.LayerNorm")
+    mean = (hidden * there[:, :, None]).sum(1) / counts[:, None]
+    return jnp.concatenate([hidden[:, 0], mean], axis=1) @ learnt["head.weight"].T + learnt["head.bias"]
 
 
-def begun() -> Network:
-    """The network as the package reads with it."""
-    learnt = {name: np.asarray(array, dtype=np.float32) for name, array in tensors(LEARNT).items()}
-    weights = Turned(tensors(folder() / "model.safetensors"), learnt)
-    return Network(weights, (learnt["head.weight"], learnt["head.bias"]))
+def _dense(learnt: Mapping[str, Any], fixed: Mapping[str, Any], name: str, given: Any) -> Any:
+    own = given @ fixed[f"{name}.weight"].T + fixed[f"{name}.bias"]
+    return own + given @ learnt[f"{name}.weight{DOWN}"].T @ learnt[f"{name}.weight{UP}"].T
 
 
-def differing(network: Network) -> dict[str, Any]:
-    """By how much its matrices differ from the embedder's, narrow; and the rest that was learnt."""
-    own = tensors(folder() / "model.safetensors")
-    found = {"head.weight": network.weight, "head.bias": network.bias}
-    found["embeddings.token_type_embeddings.weight"] = network.kinds
-    for number, layer in enumerate(network.layers):
-        for part, here in _MATRICES.items():
-            name, its = f"encoder.layer.{number}.{part}", getattr(layer, here)
-            found[f"{name}.bias"] = its.bias
-            if its.weight.dim() == 1:
-                found[f"{name}.weight"] = its.weight
-                continue
-            more = its.weight.detach().numpy() - own[f"{name}.weight"]
-            left, size, right = np.linalg.svd(more, full_matrices=False)
-            found[f"{name}.weight{UP}"] = left[:, :RANK] * np.sqrt(size[:RANK])
-            found[f"{name}.weight{DOWN}"] = np.sqrt(size[:RANK])[:, None] * right[:RANK]
-    return {name: its.detach().numpy() if isinstance(its, torch.Tensor) else its for name, its in found.items()}
+def _normed(given: Any, fixed: Mapping[str, Any], name: str) -> Any:
+    centred = given - given.mean(-1, keepdims=True)
+    scaled = centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+    return scaled * fixed[f"{name}.weight"] + fixed[f"{name}.bias"]
+
+
+def _unlearnt(fixed: Mapping[str, Any], seed: int = 1) -> dict[str, Any]:
+    """What is learnt, before anything is: it changes nothing in the network."""
+    rng, width = np.random.default_rng(seed), fixed["embeddings.LayerNorm.weight"].shape[0]
+    kinds = "embeddings.token_type_embeddings.weight"
+    found = {kinds: fixed[kinds], "head.bias": np.zeros(3)}
+    found["head.weight"] = rng.uniform(-1, 1, (3, 2 * width)) / np.sqrt(2 * width)
+    for layer in range(LAYERS):
+        for part in _MATRICES:
+            name = f"encoder.layer.{layer}.{part}.weight"
+            outputs, inputs = fixed[name].shape
+            found[name + DOWN] = rng.standard_normal((RANK, inputs)) / np.sqrt(inputs)
+            found[name + UP] = np.zeros((outputs, RANK))
+    return {name: jnp.asarray(array, dtype=jnp.float32) for name, array in found.items()}
+
+
+def _begun(learnt: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """What was learnt before, with factors as wide as they are now: what is new in them changes nothing yet."""
+    for name, array in before.items():
+        wide, narrow = learnt[name], jnp.asarray(array)
+        learnt[name] = wide.at[tuple(slice(size) for size in narrow.shape)].set(narrow)
+    return learnt
 
 
 # ── learning ──
@@ -213,55 +164,77 @@ class Batch(NamedTuple):
     verdicts: Any
 
 
-def batches(known: Sequence[Example], rng: random.Random, tokenizer: Tokenizer) -> Iterator[Batch]:
-    """Pairs without an end; those of like length together."""
-    for chunk in chunks(known, rng):
-        rows = tokenizer.encode_batch([(each.older, each.newer) for each in chunk])
-        order = sorted(range(len(chunk)), key=lambda at: (len(rows[at].ids), rng.random()))
-        groups = [order[first : first + BATCH] for first in range(0, len(order), BATCH)]
-        for group in rng.sample(groups, len(groups)):
-            yield _packed([rows[at] for at in group], [chunk[at].verdict for at in group])
+def batches(told: Sequence[Example], rng: random.Random, tokenizer: Tokenizer) -> Iterator[Batch]:
+    """All examples once, in another order each time; those of like length together."""
+    rows = tokenizer.encode_batch([(each.older, each.newer) for each in told])
+    order = rng.sample(range(len(told)), len(told))
+    chunks = [order[first : first + 50 * BATCH] for first in range(0, len(order), 50 * BATCH)]
+    groups = []
+    for chunk in chunks:
+        chunk.sort(key=lambda at: len(rows[at].ids))
+        groups += [chunk[first : first + BATCH] for first in range(0, len(chunk), BATCH)]
+    rng.shuffle(groups)
+    for group in groups:
+        if len(group) == BATCH:  # of one size, so that the network is compiled for few
+            yield _packed([rows[at] for at in group], [told[at].verdict for at in group])
 
 
 def _packed(rows: Sequence[Any], verdicts: Sequence[int]) -> Batch:
     length = -(-max(len(row.ids) for row in rows) // 8) * 8
-    ids, kinds = (torch.zeros((len(rows), length), dtype=torch.long) for _ in range(2))
+    ids, kinds = (np.zeros((len(rows), length), dtype=np.int32) for _ in range(2))
     for at, row in enumerate(rows):
-        ids[at, : len(row.ids)] = torch.tensor(row.ids)
-        kinds[at, : len(row.ids)] = torch.tensor(row.type_ids)
-    return Batch(ids, kinds, torch.tensor([len(row.ids) for row in rows]), torch.tensor(verdicts))
+        ids[at, : len(row.ids)] = row.ids
+        kinds[at, : len(row.ids)] = row.type_ids
+    return Batch(ids, kinds, np.array([len(row.ids) for row in rows], dtype=np.int32), np.array(verdicts))
 
 
-def learn(known: Sequence[Example], minutes: float, network: Network) -> Network:
-    """Go on learning for so many minutes; the pace falls to nothing by their end."""
-    learnt = [each for each in network.parameters() if each.requires_grad]
-    mean = [each.detach().clone() for each in learnt]
-    steps = torch.optim.AdamW(learnt, PACE, betas=(0.9, 0.98), weight_decay=CALM, fused=True)
-    began, losses, run = time.monotonic(), list[float](), torch.compile(network, dynamic=True)
-    for step, batch in enumerate(batches(known, random.Random(1), _tokenizer()), 1):
-        over = (time.monotonic() - began) / 60 / minutes
-        if over > 1:
-            break
-        for group in steps.param_groups:
-            group["lr"] = PACE * min(1.0, step / WARM) * max(0.02, 1 - over)
-        with torch.autocast("cpu", torch.bfloat16):
-            sums = run(*batch[:3])
-        loss = functional.cross_entropy(sums.float(), batch.verdicts, label_smoothing=EASE)
-        loss.backward()
-        nn.utils.clip_grad_norm_(learnt, 1.0)
-        steps.step()
-        steps.zero_grad()
-        losses.append(loss.item())
-        if not step % OFTEN:
-            with torch.no_grad():
-                for its, own in zip(mean, learnt, strict=True):
-                    its.lerp_(own, 1 - min(STAYS, step / (step + 50)))
-        if not step % 200:
-            print(f"  {step}: {np.mean(losses[-200:]):.4f}, {over:.0%}", file=sys.stderr, flush=True)
-    with torch.no_grad():
-        for its, own in zip(mean, learnt, strict=True):
-            own.copy_(its)
-    return network
+def _loss(learnt: Mapping[str, Any], fixed: Mapping[str, Any], batch: Batch) -> Any:
+    told = jax.nn.log_softmax(network(learnt, fixed, batch.ids, batch.kinds, batch.counts))
+    wanted = jax.nn.one_hot(batch.verdicts, 3) * (1 - EASE) + EASE / 3
+    return -(wanted * told).sum(1).mean()
+
+
+@jax.jit
+def _stepped(learnt: Any, moments: Any, fixed: Any, batch: Batch, pace: Any, step: Any) -> tuple[Any, Any, Any]:
+    """One step of Adam, with what is learnt pulled back a little."""
+    loss, slopes = jax.value_and_grad(_loss)(learnt, fixed, batch)
+    size = jnp.sqrt(sum((slope**2).sum() for slope in jax.tree.leaves(slopes)))
+    slopes = jax.tree.map(lambda slope: slope * jnp.minimum(1.0, 1.0 / (size + 1e-6)), slopes)
+    first = jax.tree.map(lambda old, new: 0.9 * old + 0.1 * new, moments[0], slopes)
+    second = jax.tree.map(lambda old, new: 0.999 * old + 0.001 * new**2, moments[1], slopes)
+    lifts = 1 - 0.9**step, 1 - 0.999**step
+
+    def moved(own: Any, mean: Any, spread: Any) -> Any:
+        return own - pace * (mean / lifts[0] / (jnp.sqrt(spread / lifts[1]) + 1e-8) + CALM * own)
+
+    return jax.tree.map(moved, learnt, first, second), (first, second), loss
+
+
+def learn(
+    told: Sequence[Example], epochs: float = EPOCHS, start: Mapping[str, Any] | None = None, fastest: float = PACE
+) -> dict[str, Any]:
+    """What is learnt from examples, from nothing or from what was learnt before."""
+    fixed = {name: jnp.asarray(array) for name, array in tensors(folder() / "model.safetensors").items()}
+    learnt = _begun(_unlearnt(fixed), start or {})
+    rng, tokenizer = random.Random(1), _tokenizer()
+    moments = tuple(jax.tree.map(jnp.zeros_like, learnt) for _ in range(2))
+    steps, began, step, losses = int(len(told) // BATCH * epochs), time.monotonic(), 0, []
+    while step < steps:
+        for batch in batches(told, rng, tokenizer):
+            if step == steps:
+                break
+            pace = fastest * min(1.0, step / 100) * max(0.02, 1 - step / steps)
+            step += 1
+            learnt, moments, loss = _stepped(learnt, moments, fixed, batch, pace, float(step))
+            losses.append(float(loss))
+            if not step % 100:
+                rate = step * BATCH / (time.monotonic() - began)
+                print(
+                    f"  {step} of {steps}: {np.mean(losses[-100:]):.4f}, {rate:.0f} pairs/s",
+                    file=sys.stderr,
+                    flush=True,
+                )
+    return {name: np.asarray(array) for name, array in learnt.items()}
 
 
 def _tokenizer() -> Tokenizer:
@@ -286,10 +259,10 @@ def write(path: Path, arrays: Mapping[str, Any]) -> None:
 # ── how well it reads ──
 
 
-def tried(known: Sequence[Example], learnt: Mapping[str, Any]) -> str:
+def tried(told: Sequence[Example], learnt: Mapping[str, Any]) -> str:
     """How many of the pairs that are something come before so many that are not."""
-    sums = PairReader(learnt=learnt).read([(each.older, each.newer) for each in known])
-    order = sorted(zip(map(either, sums), known, strict=True), key=lambda pair: -pair[0])
+    sums = PairReader(learnt=learnt).read([(each.older, each.newer) for each in told])
+    order = sorted(zip(map(either, sums), told, strict=True), key=lambda pair: -pair[0])
     wrong = np.cumsum([not each.verdict for _, each in order])
     right = np.cumsum([bool(each.verdict) for _, each in order])
     shares = [right[wrong <= count][-1] / right[-1] for count in (5, 15, 30)]
@@ -301,17 +274,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m evals.reader", description=__doc__)
     parser.add_argument("--without", metavar="NAME", help="learn from all other sets, and try it on this one")
     parser.add_argument("--write", action="store_true", help="write what the package reads with")
-    parser.add_argument("--minutes", type=float, default=50.0, help="how long to learn, after the pairs were found")
+    parser.add_argument(
+        "--onward", type=float, metavar="TIMES", help="go on from what the package reads with: all examples so often"
+    )
     given = parser.parse_args()
-    some = [name for name in draws() if name.partition(" ")[0] != given.without]
-    known = [example for name in some for example in examples(name)]
-    print(f"{len(known)} pairs of {len(some)} sets, {len(families())} families", flush=True)
-    learnt = differing(learn(known, given.minutes, begun()))
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
+        some = [name for name in draws() if name.partition(" ")[0] != given.without]
+        judging = [given.without] if given.without else [*HELD_OUT]
+        told = dict(zip([*some, *judging], workers.map(examples, [*some, *judging]), strict=True))
+    examples_of = [example for name in some for example in told[name]]
+    if given.onward:
+        before = {name: np.asarray(array, dtype=np.float32) for name, array in tensors(LEARNT).items()}
+        learnt = learn(examples_of, given.onward, before, PACE / 2)
+    else:
+        learnt = learn(examples_of)
     if given.write:
         write(LEARNT, learnt)
         print(f"written: {LEARNT.stat().st_size} bytes")
-    for name in [given.without] if given.without else TUNED_ON:
-        print(f"{name}: {tried(examples(name), learnt)}", flush=True)
+    for name in judging:
+        print(f"{name}: {tried(told[name], learnt)}", flush=True)
+    print(f"families: {tried(confused(), learnt)}", flush=True)
     return 0
 
 

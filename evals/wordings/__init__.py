@@ -9,25 +9,23 @@ assisting, bodies, bureau, campus, clients, clubs, coach, coder, coding, craft, 
 living, money, onchain, own, platform, shop, single, supporting, ventures, village, works): many notes of each of a few
 subjects, each thing said in several ways. Sixteen are by writers who were told what consolidation claims to do, and
 nothing else (cases, chat, checked, circle, claimed, company, counter, firm, lifestyle, mixture, oneself, outings,
-persons, secretary, stack, treasury). From ten sets nothing is learnt, and from eight only how what is counted and what
-is read go together, and how sure to be.
+persons, secretary, stack, treasury). From ten sets nothing is learnt, and from four only how sure to be. What the
+package has was learnt before chat, company, persons and treasury were there.
 
 Of most sets of the last two kinds there are further draws: the same sentences put together anew.
 """
 
 import json
 import lzma
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 HELD_OUT = ("general", "mixed", "mingled", "public", "team", "folks", "forty", "coder", "claimed", "checked")
 """Sets from which nothing is learnt: what the figures are told by."""
-TUNED_ON = ("living", "craft", "clubs", "mixture", "chat", "company", "persons", "treasury")
-"""Sets by which it is told how what is counted and what is read go together, and how sure one must be; nothing else is
-learnt from them."""
+TUNED_ON = ("living", "craft", "clubs", "mixture")
+"""Sets by which it is told how much each voice weighs, and how sure one must be; nothing else is learnt from them."""
 DRAW = 5_000
 _HERE = Path(__file__).parent
 
@@ -67,25 +65,6 @@ def notes(name: str) -> list[Note]:
     name, _, draw = name.partition(" ")
     first = DRAW * (int(draw or 1) - 1)
     return [Note(*json.loads(line)) for line in _lines(name)[first : first + DRAW]]
-
-
-def related(one: Note, other: Note) -> int:
-    """What two are: 1 when they say the same, 2 when the later one makes the other untrue, 0 when neither."""
-    if one.group != other.group or one.group < 0:
-        return 0
-    return 1 if "duplicate" in (one.fate, other.fate) else 2
-
-
-def planted(told: Sequence[Note]) -> Iterator[tuple[int, int]]:
-    """The pairs that are something, by their numbers, the older note first."""
-    groups: dict[int, list[int]] = defaultdict(list)
-    for number, note in enumerate(told):
-        if note.group >= 0:
-            groups[note.group].append(number)
-    for pair in groups.values():
-        if len(pair) == 2:
-            older, newer = sorted(pair, key=lambda number: -told[number].days)
-            yield older, newer
 
 
 @cache

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from evals.pairs import Room, tried
-from evals.wordings import HELD_OUT, Note, draws, names, notes, planted
+from evals.wordings import HELD_OUT, Note, draws, names, notes
 from perdure.compose.weights import weights
 from perdure.core.memory.settling import Beside
 
@@ -44,5 +44,5 @@ def test_of_two_notes_it_is_known_what_they_are() -> None:
         Note("f", 2, "other", -1, 0.5, None),
     ]
     shown = Room(told, Beside([]))
-    assert [*planted(told)] == [(0, 1), (2, 3)]
+    assert [verdict for _, verdict in shown.planted()] == [1, 2]
     assert [shown.verdict(0, 1), shown.verdict(2, 3), shown.verdict(1, 2), shown.verdict(4, 5)] == [1, 2, 0, 0]
