@@ -170,9 +170,8 @@ class Memories:
         return sum(isinstance(event.data, MemoryMoved) for event in outcome.events)
 
     async def forget(self, space: Space, ids: Iterable[str], reason: str = "forgotten") -> int:
-        """Take the content of these out of the log for good, with every version of it, the forms it had before, what
-        gave way to it, and what says the same; how many memories all that was. What had given way to those alone counts
-        again.
+        """Take the content of these out of the log for good, with all that gave way to them and what says the same; how
+        many memories that was. What had given way to those alone counts again.
         """
         asked = dict.fromkeys(ids)
         async with self.shelves.reading(space) as known:
@@ -238,14 +237,12 @@ class Memories:
     # ── finding ──
 
     async def search(self, space: Space, asked: Seeking, *, metered: bool = True) -> tuple[Scored, ...]:
-        """The memories that fit best, best first. Not `metered`, it is no query that a plan counts, and is answered as
-        long as one would be: for looking at what a turn would be shown.
-        """
+        """The memories that fit best, best first. Not `metered`, it is answered as a query is, and not counted as one."""
         must_seek(asked)
         now = self._sessions.ambient.now()
         if not metered:
             shelf = (await self.shelves.look(space)).shelf
-            _must_answer_today(shelf, space, now)
+            plans.must_answer(plans.plan_of(shelf.plan), shelf.queries, str(space), now)
         found = await self._found(space, asked, now, counted=not metered)
         if found is None:
             await self._must_answer(space, now)
@@ -288,7 +285,7 @@ class Memories:
         def decide(shelf: Shelf) -> Sequence[Payload]:
             if not shelf.version:  # asking begins no space
                 return []
-            _must_answer_today(shelf, space, now)
+            plans.must_answer(plans.plan_of(shelf.plan), shelf.queries, str(space), now)
             return [MemoriesUsed(queries={day: 1})]
 
         try:
@@ -370,11 +367,6 @@ class Memories:
     async def close(self) -> None:
         """Write down what was counted."""
         await self.shelves.close()
-
-
-def _must_answer_today(shelf: Shelf, space: Space, now: int) -> None:
-    asked = shelf.queries.get(str(now // DAY), 0)
-    plans.must_answer(plans.plan_of(shelf.plan), asked, str(space), DAY - now % DAY)
 
 
 def _must_have(shelf: Shelf, space: Space, id: str) -> Memory:

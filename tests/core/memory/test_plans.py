@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.core.errors import Invalid, QuotaReached
+from perdure.core.memory.importance import DAY
 from perdure.core.memory.plans import DEFAULT, PLANS, must_answer, must_consolidate, must_hold, plan_of
 
 HOUR = 3_600_000_000
@@ -43,13 +44,13 @@ def test_the_last_memory_fits_and_the_next_does_not(name: str) -> None:
 
 def test_the_last_query_is_answered_and_the_next_is_told_when_to_come_back() -> None:
     plan = plan_of("free")
-    must_answer(plan, 49, "vault/ana", HOUR)
+    must_answer(plan, {"7": 49, "6": 50}, "vault/ana", 7 * DAY)
     with pytest.raises(QuotaReached, match="ask again in 5 h") as refusal:
-        must_answer(plan, 50, "vault/ana", 5 * HOUR + 1)
+        must_answer(plan, {"7": 50}, "vault/ana", 8 * DAY - 5 * HOUR - 1)
     assert refusal.value.fields["quota"] == "queries"
     assert refusal.value.fields["retry_after"] == 5 * 3600
     with pytest.raises(QuotaReached) as refusal:
-        must_answer(plan, 50, "vault/ana", 1)
+        must_answer(plan, {"7": 50}, "vault/ana", 8 * DAY - 1)
     assert refusal.value.fields["retry_after"] == 1
 
 
@@ -65,4 +66,4 @@ def test_consolidation_on_demand_is_for_those_who_have_it() -> None:
 
 def test_without_limits_nothing_is_refused() -> None:
     must_hold(plan_of("unlimited"), 10**9, 10**9, "lethe")
-    must_answer(plan_of("premium"), 10**9, "lethe", 1)
+    must_answer(plan_of("premium"), {"0": 10**9}, "lethe", 1)

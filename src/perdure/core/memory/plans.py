@@ -1,10 +1,12 @@
 """What a space may hold and be asked: plans with quotas."""
 
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from perdure.core.errors import Invalid, QuotaReached
+from perdure.core.memory.importance import DAY
 
 Cadence: TypeAlias = Literal["weekly", "daily", "never"]
 
@@ -53,8 +55,9 @@ def must_hold(plan: Plan, kept: int, more: int, space: str) -> None:
         )
 
 
-def must_answer(plan: Plan, asked: int, space: str, reset: int) -> None:
-    """`QuotaReached` when today's queries are used up; they are counted anew `reset` microseconds from now."""
+def must_answer(plan: Plan, queries: Mapping[str, int], space: str, now: int) -> None:
+    """`QuotaReached` when the queries of this day are used up; with the next day they are counted anew."""
+    asked, reset = queries.get(str(now // DAY), 0), DAY - now % DAY
     if plan.queries is not None and asked >= plan.queries:
         raise QuotaReached(
             f"{space} was asked {asked} times today, as often as plan {plan.name} allows; ask again in "
