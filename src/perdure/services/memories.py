@@ -237,7 +237,7 @@ class Memories:
     # ── finding ──
 
     async def search(self, space: Space, asked: Seeking, *, metered: bool = True) -> tuple[Scored, ...]:
-        """The memories that fit best, best first. Not `metered`, it is answered as a query is, and not counted as one."""
+        """The memories that fit best, best first. Unless `metered`, answered as queries are, but not counted as one."""
         must_seek(asked)
         now = self._sessions.ambient.now()
         if not metered:
