@@ -180,6 +180,21 @@ async def test_several_nodes_at_once_quarantine_each_memory_once(world: World, m
     assert sum(one.memories for one in done) == 5
 
 
+async def test_details_by_another_hand_go_with_whoever_wrote_them(memories: Memories, sourcing: Sourcing) -> None:
+    before = await kept(memories, "tea is fine", metadata={"who": "Ana"})
+    with acting("eve"):
+        for again in (Changing(metadata={"who": "Ana"}), Changing(importance=0.9)):
+            assert (await memories.update(ANA, before.id, again)).id == before.id
+        after = await memories.update(ANA, before.id, Changing(metadata={"who": "Eve"}, subjects=("Eve",)))
+    assert (after.content, after.writer, after.supersedes) == ("tea is fine", "eve", (before.id,))
+    assert (await sourcing.quarantine(By(writer="eve"))).spaces == {"vault/ana": 1}
+    assert (await memories.get(ANA, before.id)).status is Status.LIVE
+    await sourcing.release(By(writer="eve"))
+    assert (await sourcing.erase(By(writer="eve"))).spaces == {"vault/ana": 1}
+    left = (await memories.list(ANA, statuses=list(Status))).items
+    assert [(one.id, one.status, one.metadata) for one in left] == [(before.id, Status.LIVE, {"who": "Ana"})]
+
+
 @pytest.mark.parametrize("by", [By(), By(session="a", writer="b"), By(session="a", uri="b")])
 async def test_exactly_one_source_is_named(sourcing: Sourcing, by: By) -> None:
     for call in (sourcing.quarantine, sourcing.release, sourcing.erase, sourcing.report):

@@ -21,7 +21,7 @@ from perdure.core.memory.requests import (
     must_seek,
     sought,
 )
-from perdure.core.memory.revising import changes, moved_to, revised
+from perdure.core.memory.revising import changes, is_another, moved_to, revised
 from perdure.core.memory.shelf import Shelf
 from perdure.core.session.event import Payload
 from perdure.core.session.memories import MemoriesUsed, MemoryMoved, MemoryPlanned
@@ -142,8 +142,8 @@ class Memories:
         def decide(shelf: Shelf) -> Sequence[Payload]:
             memory = _must_have(shelf, space, id)
             must_be_live(memory)
-            if asked.content is not None and asked.content.strip() != memory.content:
-                flags = self._flags(asked.content)
+            if is_another(memory, asked, writer):
+                flags = self._flags(asked.content or memory.content)
                 who = agent or memory.agent
                 return [revised(memory, asked, fresh, agent=who, writer=writer, flags=flags, trust=trust)]
             return changes(memory, asked)

@@ -39,6 +39,16 @@ def revised(
     return kept(again, id, agent=agent, writer=writer, flags=flags)
 
 
+def is_another(memory: Memory, asked: Changing, writer: str) -> bool:
+    """Whether a change makes another memory: other words, or details by another hand, so that each goes with whoever
+    wrote it.
+    """
+    if asked.content is not None and asked.content.strip() != memory.content:
+        return True
+    details = ((asked.metadata, memory.metadata), (asked.subjects, memory.subjects))
+    return memory.writer not in ("", writer) and any(new is not None and new != old for new, old in details)
+
+
 def changes(memory: Memory, asked: Changing) -> list[Payload]:
     """What makes of a memory what is asked for, if it is not so already."""
     wanted: dict[str, Any] = {
