@@ -241,6 +241,34 @@ async def test_what_was_undone_is_not_done_again_by_the_next_run(world: World) -
     assert await shelf(memories) == before
 
 
+@pytest.mark.parametrize("counts", [(0.3, 0.7), (0.3, 0.5, 0.7)])
+async def test_what_was_merged_and_undone_is_not_merged_the_other_way_round(
+    world: World, counts: tuple[float, ...]
+) -> None:
+    memories = memories_of(world)
+    ids = [id for count in counts for id in await told(world, memories, "Ana likes tea", importance=count)]
+    consolidating = Consolidating(memories)
+    run = await consolidating.run(ANA)
+    assert {step.by for step in await consolidating.steps(ANA, run.id) if step.did == "superseded"} == {ids[-1]}
+    await consolidating.undo(ANA, run.id)
+    await memories.update(ANA, ids[-1], Changing(importance=0.1))
+    before = await shelf(memories)
+    assert await consolidating.preview(ANA) == ()
+    assert (await consolidating.run(ANA)).found == {}
+    assert await shelf(memories) == before
+
+
+async def test_what_was_out_of_date_and_undone_may_still_be_merged_with_what_says_the_same(world: World) -> None:
+    memories = memories_of(world)
+    one, other, later = await told(world, memories, "Ana lives in Lisbon", "Ana lives in Lisbon", "Ana lives in Porto")
+    consolidating = Consolidating(memories)
+    run = await consolidating.run(ANA)
+    assert run.found == {"newer": 2}
+    await consolidating.undo(ANA, run.id)
+    assert [{step.id, step.by} for step in await consolidating.preview(ANA)] == [{one, other}]
+    assert (await memories.get(ANA, later)).status is Status.LIVE
+
+
 async def test_uses_since_the_run_stay_counted_when_it_is_undone(world: World) -> None:
     memories = memories_of(world)
     ids = await told(world, memories, "Ana likes tea", "Ana likes tea")

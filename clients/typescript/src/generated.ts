@@ -474,7 +474,7 @@ export interface Forgotten {
   forgotten: number;
 }
 
-/** How many memories are gone for good. */
+/** How many memories are gone for good: this one, the forms it had, what gave way to it, and what says the same. */
 export interface ForgottenMemories {
   forgotten: number;
 }

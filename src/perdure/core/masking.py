@@ -14,7 +14,7 @@ from perdure.core.session.origin import Configured, Created
 from perdure.core.session.vars import VarsPatched
 
 STRUCTURE: Final = frozenset(
-    {"about", "by", "call", "id", "key", "model", "name", "role", "schema", "schema_version", "stop_reason"}
+    {"about", "by", "call", "id", "key", "model", "name", "role", "run", "schema", "schema_version", "stop_reason"}
 )
 """Fields that say what an event is about, not what was said."""
 _LISTED: Final = ("title", "metadata")

@@ -16,8 +16,9 @@ from perdure.edge import files, given
 from perdure.edge.asked import Kept, each_kept, id_of, keeping_of, request, several, some, time_of
 from perdure.edge.driving import Blocking, blocking, each
 from perdure.edge.given import Progress, Time
-from perdure.edge.recollecting import Bringing, Imported, lines_of, marks_of
+from perdure.edge.recollecting import Bringing, Imported, lines_of, there_of
 from perdure.edge.refining import Refining
+from perdure.waiting import aside
 
 if TYPE_CHECKING:
     from perdure.services.memories import Page, Scored, Stats
@@ -261,10 +262,13 @@ class AsyncMemorySpace(Refining):
         """
         if not isinstance(source, str | os.PathLike | Iterable):
             raise Invalid(f"import from a path or from lines, not {shown(source)}")
-        raw = files.lines(given.path_of(source)) if isinstance(source, str | os.PathLike) else source
-        lines = lines_of(raw, trusted=given.flag_of(trusted, "trusted"))
-        there = {mark: memory.id async for memory in self.list(statuses=EVERY) for mark in marks_of(memory)}
-        return await Bringing(self._keep, self._move, there).bring(lines, given.progress_of(progress))
+        believed, told = given.flag_of(trusted, "trusted"), given.progress_of(progress)
+        # what the caller made is gone through on the caller's thread
+        raw = files.lines(given.path_of(source)) if isinstance(source, str | os.PathLike) else [*source]
+        lines = await aside(lambda: lines_of(raw, trusted=believed))
+        known = [memory async for memory in self.list(statuses=EVERY)]
+        there = await aside(lambda: there_of(known))
+        return await Bringing(self._keep, self._move, there).bring(lines, told)
 
     # ── the service ──
 

@@ -21,8 +21,8 @@ from perdure.core.memory.parts import TAG, Memory, Space, space_of
 from perdure.core.memory.settling import Settled
 from perdure.core.memory.shelf import Run, Shelf
 from perdure.core.memory.statements import Reading, read
-from perdure.core.memory.stepping import UNDONE, Bench, Trace
-from perdure.core.memory.steps import PHASES, Doubt, Phase, Planned, Step
+from perdure.core.memory.stepping import Bench, Taken, Trace
+from perdure.core.memory.steps import NOTHING, PHASES, Apart, Doubt, Phase, Planned, Step
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.memories import MemoryChanged, MemoryMoved, MemoryRun
 from perdure.ports.store import Head, Query, Row
@@ -179,7 +179,7 @@ class Consolidating:
         memories: Sequence[Memory],
         settled: Sequence[Settled],
         since: int,
-        apart: frozenset[tuple[str, str]],
+        apart: Apart,
         reading: Reading,
     ) -> Planned:
         now = self._sessions.ambient.now()
@@ -300,13 +300,13 @@ class Consolidating:
             raise NotFound(f"there is no run {run[:80]!r} in {space}; runs lists those there are", run=run[:80])
         return await self._sessions.log.steadily(known.session, lambda head: self._read(head, Trace(run)))
 
-    async def _apart(self, known: Known) -> frozenset[tuple[str, str]]:
+    async def _apart(self, known: Known) -> Apart:
         """Steps of runs that were undone: nobody wants them taken again."""
         undone = {run.id for run in known.shelf.runs.values() if run.phase in ("undone", "undoing")}
         if not undone:
-            return frozenset()
-        taken = await self._sessions.log.steadily(known.session, lambda head: self._read(head, _Taken(undone)))
-        return frozenset(taken.steps)
+            return NOTHING
+        taken: Taken = await self._sessions.log.steadily(known.session, lambda head: self._read(head, Taken(undone)))
+        return taken.apart()
 
     async def _read(self, head: Head, reader: "Any") -> "Any":
         pages = self._sessions.log.pages(head, head.anchor_version)
@@ -356,24 +356,6 @@ class Consolidating:
             except PerdureError as error:
                 failed[str(space)] = str(error)
         return Swept(ran=ran, failed=failed)
-
-
-class _Taken:
-    """Reads which steps some runs took."""
-
-    def __init__(self, runs: set[str]) -> None:
-        self._runs = runs
-        self.steps: set[tuple[str, str]] = set()
-
-    def take(self, events: Sequence[Event]) -> None:
-        """Read on."""
-        for event in events:
-            data = event.data
-            if isinstance(data, MemoryMoved | MemoryChanged) and data.run in self._runs and data.reason != UNDONE:
-                if isinstance(data, MemoryMoved):
-                    self.steps.add((data.id, data.by or "prune"))
-                elif [*data.after] == ["importance"]:
-                    self.steps.add((data.id, "rank"))
 
 
 def _last(shelf: Shelf) -> int:

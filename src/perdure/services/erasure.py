@@ -1,6 +1,7 @@
 """Taking away: erasing a session, redacting content, pruning a prefix. Whoever shares the log gets a copy first."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
 from functools import reduce
 
 import msgspec
@@ -182,7 +183,7 @@ class Erasure:
     async def _redacted(self, session: SessionId, wanted: frozenset[int]) -> list[Record]:
         head = await self._sessions.log.head(session)
         places = {version: _own(head, version) for version in sorted(wanted)}
-        changed: list[Record] = []
+        changed, doomed = list[Record](), list[Event]()
         first, events = 0, list[Event]()
         for version, own in places.items():
             if version - first >= len(events):  # the record that holds it, once, however many of its versions go
@@ -194,7 +195,16 @@ class Erasure:
                 first, events = stored.record.first, check(head, own, stored, previous)
                 changed.append(records.redact(stored.record, wanted))
             redaction.admit(events[version - first])
+            doomed.append(events[version - first])
+        await self._must_be_gone(head, doomed)
         return changed
+
+    async def _must_be_gone(self, head: Head, doomed: Sequence[Event]) -> None:
+        """Refuse to blank what became of memories that remain."""
+        if alone := redaction.lone(doomed):
+            async with aclosing(self._sessions.log.pages(head, head.anchor_version)) as pages:
+                async for page in pages:
+                    redaction.must_be_gone(alone, page)
 
     async def prune(self, session: SessionId, upto: int) -> int:
         """Drop the log up to a version behind a snapshot; the version really pruned to, at a record's end.

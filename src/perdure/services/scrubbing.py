@@ -117,7 +117,7 @@ class Scrubbing:
             return event
         found.found += 1
         _, owner, needed = next(item for item in owners if event.version <= item[0])
-        if not KINDS[event.kind].redactable:
+        if not KINDS[event.kind].redactable or KINDS[event.kind].bound:
             found.kept += 1
             return event
         if event.version <= needed:

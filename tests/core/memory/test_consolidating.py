@@ -11,7 +11,7 @@ from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.settling import Settled
 from perdure.core.memory.stepping import Bench
-from perdure.core.memory.steps import PHASES, Doubt, Phase, Step
+from perdure.core.memory.steps import PHASES, Apart, Doubt, Phase, Step
 from perdure.core.session.memories import MemoryChanged, MemoryMoved
 
 NOW = 1_000 * DAY
@@ -147,7 +147,7 @@ def test_what_is_settled_is_done_after_what_rules_decide_and_within_them() -> No
     assert steps("same", one, other, settled=[newer]) == steps("newer", one, other, settled=[same]) == []
     assert steps("same", one, other, settled=[same]) == [("a", "b")]
     assert steps("newer", memory("a", "The gate squeaks", 2, trust="high"), other, settled=[newer]) == []
-    assert steps("newer", one, other, settled=[newer], apart=frozenset({("a", "b")})) == []
+    assert steps("newer", one, other, settled=[newer], apart=Apart(frozenset({("a", "b")}))) == []
     assert steps("newer", other, settled=[newer]) == []
     ruled = memory("c", "The gate squeaks", 0.5)
     assert steps("same", one, other, ruled, settled=[same]) == [("a", "c")]
@@ -165,8 +165,21 @@ def test_a_judgement_is_bound_by_the_rules() -> None:
 
 def test_what_was_taken_back_is_not_planned_again() -> None:
     told = memory("a", "Ana likes tea a lot", 2), memory("b", "Ana likes tea a lot", 1)
-    assert steps("same", *told, apart=frozenset({("a", "b")})) == []
-    assert steps("prune", memory("a", "x", valid_to=1), apart=frozenset({("a", "prune")})) == []
+    assert steps("same", *told, apart=Apart(frozenset({("a", "b")}))) == []
+    assert steps("prune", memory("a", "x", valid_to=1), apart=Apart(frozenset({("a", "prune")}))) == []
+
+
+def test_what_a_run_made_one_and_somebody_took_apart_is_not_made_one_again_whichever_would_stay() -> None:
+    told = memory("a", "Ana likes tea a lot", 2), memory("b", "Ana likes tea a lot", 1)
+    once = {"a": [{"a", "b", "c"}], "b": [{"a", "b", "c"}]}
+    assert steps("same", *told) == [("a", "b")]
+    assert steps("same", *told, apart=Apart(merged=once)) == []
+    assert steps("same", *told, apart=Apart(merged={"a": [{"a", "c"}], "b": [{"b", "c"}]})) == [("a", "b")]
+    doubtful = Settled("a", "b", "doubtful", 0.5)
+    gates = memory("a", "The gate squeaks", 2), memory("b", "The gate is quiet since it was oiled", 1)
+    assert planned("same", gates, NOW, settled=[doubtful]).doubts == (Doubt("a", "b"),)
+    assert planned("same", gates, NOW, settled=[doubtful], apart=Apart(merged=once)).doubts == ()
+    assert planned("same", gates, NOW, settled=[doubtful], apart=Apart(frozenset({("b", "a")}))).doubts == ()
 
 
 # ── rank and prune ──

@@ -17,7 +17,7 @@ from tests.core.session.logbook import RAW, Logbook, event_of
 CONTENT = {
     "approval_asked", "approval_given", "spawned",
     "child_finished", "compacted", "conflict_found", "feedback", "followed_up", "message", "noted", "outcome_known",
-    "memories_embedded", "memory_changed", "memory_kept", "memory_proposed", "memory_reviewed",
+    "memories_embedded", "memory_changed", "memory_kept", "memory_moved", "memory_proposed", "memory_reviewed",
     "retrieval",
     "room_message", "scratchpad_written", "steered", "tool_asked", "tool_finished", "turn_finished", "turn_interrupted",
     "turn_started", "vars_patched",

@@ -13,14 +13,14 @@ from perdure.edge.http.asking import allowed
 from perdure.edge.http.faults import EDGE
 from perdure.edge.http.problems import STATUS
 from perdure.edge.http.wire import LONGEST, MOST_NAMES, fitted
-from tests.edge.http.world import Reply, world
+from tests.edge.http.world import Client, Reply, world
 
 READ_TURNS = Action(Verb.READ, Thing.TURNS)
 
 
-def told(reply: Reply) -> str:
+def told(reply: Reply, code: str = "invalid") -> str:
     """The words of a refusal for what was sent."""
-    assert (reply.status, reply.json["code"]) == (422, "invalid"), reply
+    assert (reply.status, reply.json["code"]) == (422, code), reply
     return str(reply.json["detail"])
 
 
@@ -63,6 +63,23 @@ async def test_a_missing_field_an_unknown_role_and_a_query_are_told_plainly() ->
         listed = told(await watch.get("/v1/audit?outcome=perhaps"))
         assert listed == "'perhaps' is not one of allowed, denied, flagged - at `$.outcome`"
         assert told(await ana.get("/signin")) == "`code` is missing; give it"
+
+
+@pytest.mark.parametrize("depth", [480, 500, 700, 900, 1000])
+async def test_what_is_nested_too_deep_is_told_so_wherever_it_stands(depth: int) -> None:
+    deep = b'{"a":' * depth + b"1" + b"}" * depth
+    async with world() as there:
+        ana, nobody = await there.principal("ana"), Client(there)
+        events = f"/v1/sessions/{await ana.begun()}/events"
+        for client, path, body in (
+            (nobody, "/v1/tokens/refresh", b'{"refresh_token": %s}'),
+            (nobody, "/v1/tokens/refresh", b'{"nobody_knows": %s}'),
+            (ana, "/v1/sessions", b'{"title": %s}'),
+            (ana, "/v1/memory", b'{"content": [%s]}'),
+            (ana, events, b'{"events": [{"kind": %s}]}'),
+        ):
+            reply = await client.post(path, raw=body % deep, headers={"content-type": "application/json"})
+            assert "nested too deep" in told(reply, "too_deep"), (path, reply)
 
 
 def test_what_is_told_back_is_short_whatever_was_sent() -> None:

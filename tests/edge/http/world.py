@@ -1,5 +1,6 @@
 """A server in this process, without a socket: requests go to the ASGI application as uvicorn would hand them over."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -65,8 +66,11 @@ class Client:
         *,
         headers: dict[str, str] | None = None,
         raw: bytes | None = None,
+        leaves: asyncio.Event | None = None,
     ) -> Reply:
-        """One request, whole."""
+        """One request, whole. Whoever asks hangs up as soon as it is sent, or when `leaves` says so; who got no answer
+        has the status 0.
+        """
         parts = urlsplit(target)
         sent = {"host": "127.0.0.1:7464", "user-agent": "tests"}
         if self.credential is not None:
@@ -91,12 +95,16 @@ class Client:
         told: list[Any] = []
 
         async def receive() -> Any:
+            if not asked and leaves is not None:
+                await leaves.wait()
             return asked.pop(0) if asked else {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
             told.append(message)
 
         await self.world.application(scope, receive, send)
+        if leaves is not None and not told:
+            return Reply(0, [], b"")
         body_sent = b"".join(item.get("body", b"") for item in told[1:])
         return Reply(told[0]["status"], told[0]["headers"], body_sent)
 

@@ -30,7 +30,7 @@ from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.ruling import DOUBTS, newer, same
 from perdure.core.memory.settling import Settled
 from perdure.core.memory.statements import Reading, read
-from perdure.core.memory.steps import Doubt, Phase, Planned, Step
+from perdure.core.memory.steps import NOTHING, Apart, Doubt, Phase, Planned, Step
 
 LEAST: Final = 0.1
 """The composite below which what is old and was never of use is archived."""
@@ -49,12 +49,12 @@ def planned(
     *,
     settled: Sequence[Settled] = (),
     since: int = -1,
-    apart: frozenset[tuple[str, str]] = frozenset(),
+    apart: Apart = NOTHING,
     reading: Reading = read,
 ) -> Planned:
     """What is to be done in a phase. Rules come first, then what is `settled` about pairs; of two memories at least one
-    came after `since`, or began to be true: others were looked at before. `apart` are steps (id, and by whom or which
-    phase) that somebody took back. `reading` may remember what was read for another phase.
+    came after `since`, or began to be true: others were looked at before. `apart` is what somebody took back. `reading`
+    may remember what was read for another phase.
     """
     live = [memory for memory in memories if memory.status is Status.LIVE]
     if phase in ("newer", "same"):
@@ -71,20 +71,14 @@ def planned(
         found = Planned(tuple(_ranked(live)))
     else:
         found = Planned(tuple(_pruned(live, now)))
-    left = (step for step in found.steps if mark(step) not in apart and (not step.by or {step.id, step.by} & fresh))
-    doubts = (d for d in found.doubts if (d.older, d.newer) not in apart and (d.newer, d.older) not in apart)
-    return Planned(tuple(left), tuple(doubts))
+    left = (s for s in found.steps if not apart.forbids(s) and (not s.by or {s.id, s.by} & fresh))
+    return Planned(tuple(left), tuple(doubt for doubt in found.doubts if not apart.settles(doubt)))
 
 
 def _heeded(found: Planned, mistaken: Collection[tuple[str, str]]) -> Planned:
     """Without the steps that rules are mistaken about."""
     steps = (step for step in found.steps if (step.id, step.by) not in mistaken and (step.by, step.id) not in mistaken)
     return Planned(tuple(steps), found.doubts)
-
-
-def mark(step: Step) -> tuple[str, str]:
-    """What tells a step from others of the same memory."""
-    return step.id, step.by or step.phase
 
 
 def judged(doubt: Doubt, verdict: str, memories: dict[str, Memory]) -> Step | None:

@@ -8,9 +8,9 @@ import msgspec
 from perdure.core.memory.comparing import may_replace, since
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.shelf import Shelf
-from perdure.core.memory.steps import Step
+from perdure.core.memory.steps import Apart, Step
 from perdure.core.session.event import Event, Payload
-from perdure.core.session.memories import MemoryChanged, MemoryKept, MemoryMoved
+from perdure.core.session.memories import MemoryChanged, MemoryKept, MemoryMoved, MemoryRun
 
 COUNTS: Final = ("accesses", "cited", "unused")
 UNDONE: Final = "undone"
@@ -195,3 +195,46 @@ class Trace:
             plain = [msgspec.to_builtins(one) for one in ({name: getattr(now, name) for name in after}, after)]
             found.append(MemoryChanged(id=now.id, before=plain[0], after=plain[1], reason=UNDONE, run=self.run))
         return found
+
+
+class Taken:
+    """Reads which steps some runs took, and what each of them made one."""
+
+    def __init__(self, runs: set[str]) -> None:
+        self._runs = runs
+        self._steps: set[tuple[str, str]] = set()
+        self._moved: list[MemoryMoved] = []
+        """Moves of the append that is read; its last event says of which phase they are."""
+        self._one: dict[tuple[str, str], set[str]] = {}
+        """By run and memory, all that the run made one with it."""
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Read on."""
+        for event in events:
+            data = event.data
+            if isinstance(data, MemoryRun):
+                self._ran(data)
+            elif isinstance(data, MemoryMoved | MemoryChanged) and data.run in self._runs and data.reason != UNDONE:
+                if isinstance(data, MemoryMoved):
+                    self._steps.add((data.id, data.by or "prune"))
+                    self._moved.append(data)
+                elif [*data.after] == ["importance"]:
+                    self._steps.add((data.id, "rank"))
+
+    def apart(self) -> Apart:
+        """All that, for who plans."""
+        merged: dict[str, list[set[str]]] = {}
+        for (_, id), together in self._one.items():
+            merged.setdefault(id, []).append(together)
+        return Apart(frozenset(self._steps), merged)
+
+    def _ran(self, run: MemoryRun) -> None:
+        moved, self._moved = self._moved, []
+        for one in moved if run.place.startswith("same:") else ():
+            fewer, more = sorted((self._together(run.id, one.id), self._together(run.id, one.by)), key=len)
+            if fewer is not more:
+                more |= fewer
+                self._one |= {(run.id, id): more for id in fewer}
+
+    def _together(self, run: str, id: str) -> set[str]:
+        return self._one.setdefault((run, id), {id})

@@ -1,5 +1,6 @@
 """What a consolidation plans: steps, each of one phase, and what is doubtful."""
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -23,6 +24,32 @@ class Doubt(msgspec.Struct, frozen=True):
 
     older: str
     newer: str
+
+
+class Apart(msgspec.Struct, frozen=True):
+    """What somebody took back: steps (id, and by whom or which phase), and of each memory those that a run had made one
+    with it, whichever of them was to stay.
+    """
+
+    steps: frozenset[tuple[str, str]] = frozenset()
+    merged: Mapping[str, Sequence[Collection[str]]] = {}
+
+    def forbids(self, step: Step) -> bool:
+        """Whether it would do again what was taken back."""
+        return (step.id, step.by or step.phase) in self.steps or (
+            step.phase == "same" and self._were_one(step.id, step.by)
+        )
+
+    def settles(self, doubt: Doubt) -> bool:
+        """Whether nobody needs to be asked any more."""
+        one, other = doubt.older, doubt.newer
+        return (one, other) in self.steps or (other, one) in self.steps or self._were_one(one, other)
+
+    def _were_one(self, one: str, other: str) -> bool:
+        return any(other in together for together in self.merged.get(one, ()))
+
+
+NOTHING: Final = Apart()
 
 
 class Planned(msgspec.Struct, frozen=True):

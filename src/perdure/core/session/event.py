@@ -24,6 +24,8 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind_version: ClassVar[int] = 1
     redactable: ClassVar[bool] = False
     """Carries content that may be destroyed; structure may not."""
+    bound: ClassVar[bool] = False
+    """Of what carries content: others stand on it, so it goes only together with what it is about."""
     callers: ClassVar[bool] = False
     """Callers may append it themselves; the others come from commands."""
     mutates: ClassVar[bool] = False

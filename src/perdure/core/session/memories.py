@@ -61,9 +61,13 @@ class MemoryChanged(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MemoryMoved(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory's status is another one: archived, quarantined, superseded `by` another, withdrawn, or live again."""
+    """A memory's status is another one: archived, quarantined, superseded `by` another, withdrawn, or live again. The
+    `reason` is content, and goes with the memory.
+    """
 
     kind: ClassVar[str] = "memory_moved"
+    redactable: ClassVar[bool] = True
+    bound: ClassVar[bool] = True
     id: str = ""
     was: str = ""
     status: str = ""

@@ -30,6 +30,7 @@ _STEP: Final = re.compile(r"\.([^.\[\]`]+)|\[([^\]]*)\]")
 _CHOICE: Final = "Invalid enum value "
 _UNKNOWN: Final = "Object contains unknown field "
 _MISSING: Final = "Object missing required field "
+_TOO_DEEP: Final = "the JSON is nested too deep; nest less"
 _DEEP: Final = Limits(max_bytes=1 << 30, max_depth=128, max_items=1 << 24, max_key=1 << 24)
 
 
@@ -69,7 +70,7 @@ def loose(body: bytes, voice: Voice) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Invalid("the body is not JSON in UTF-8; correct it") from None
     except RecursionError:
-        raise TooDeep("the JSON is nested too deep; nest less") from None
+        raise TooDeep(_TOO_DEEP) from None
 
 
 def typed(body: bytes, kind: type[T], voice: Voice, decoder: "msgspec.json.Decoder[T]") -> T:
@@ -85,14 +86,19 @@ def typed(body: bytes, kind: type[T], voice: Voice, decoder: "msgspec.json.Decod
 def fitted(document: Any, kind: type[T], *, texts: bool = False) -> T:
     """A plain document as the kind it must be; `texts` for what comes as words, such as a query."""
     try:
-        return msgspec.convert(document, kind, strict=not texts)
+        return _converted(document, kind, strict=not texts)
+    except RecursionError:
+        raise TooDeep(_TOO_DEEP) from None
+
+
+def _converted(document: Any, kind: type[T], *, strict: bool) -> T:
+    try:
+        return msgspec.convert(document, kind, strict=strict)
     except msgspec.ValidationError as first:
         try:
-            return msgspec.convert(_whole(document), kind, strict=not texts)
+            return msgspec.convert(_whole(document), kind, strict=strict)
         except msgspec.ValidationError:
             raise Invalid(explained(first, kind), at=_place(str(first))) from None
-    except RecursionError:
-        raise TooDeep("the JSON is nested too deep; nest less") from None
 
 
 def explained(wrong: msgspec.ValidationError, kind: Any) -> str:
@@ -169,12 +175,16 @@ def _place(message: str) -> str:
     return place.rstrip("`") if found else "$"
 
 
-def _whole(value: Any) -> Any:
-    """The same document with whole numbers where floats stand for such: to JSON they are the same."""
+def _whole(value: Any, depth: int = 0) -> Any:
+    """The same document with whole numbers where floats stand for such: to JSON they are the same. `TooDeep` for what
+    is nested deeper than any document may be, however much room this interpreter has left.
+    """
+    if depth > _DEEP.max_depth:
+        raise TooDeep(_TOO_DEEP)
     if type(value) is float and value.is_integer() and abs(value) < 1 << 53:
         return int(value)
     if type(value) is list:
-        return [_whole(item) for item in value]
+        return [_whole(item, depth + 1) for item in value]
     if type(value) is dict:
-        return {name: _whole(item) for name, item in value.items()}
+        return {name: _whole(item, depth + 1) for name, item in value.items()}
     return value

@@ -1,28 +1,40 @@
 """Memory spaces: what they hold, the plans they are on, those that are shared, and memories taken elsewhere."""
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
-from perdure.core.errors import AlreadyExists, Invalid
+from perdure.core.errors import AlreadyExists, Invalid, TooLarge
 from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.plans import plan_of
 from perdure.core.memory.requests import Keeping
 from perdure.core.session.origin import Isolation
 from perdure.edge.http.api.memory import KEEPING, closed_sources, kept
-from perdure.edge.http.asgi import Answer
+from perdure.edge.http.asgi import Answer, Gone, Request
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.remembered import MemoryStats, Text
 from perdure.edge.http.routes import Table
 from perdure.edge.http.spaces import READ, Entered, Name, Place, SpaceQuery, entered, made_clade
+from perdure.waiting import aside
+
+if TYPE_CHECKING:
+    from perdure.edge.recollecting import Line
 
 table = Table()
 LINES: Final = "application/x-ndjson"
+MAX_LINES: Final = 100_000
+"""Lines of one import."""
+AT_ONCE: Final = 100
+"""Lines of an import that are kept at once."""
+WORDS: Final = 32_768
+"""Characters of an import that are kept at once: while they are looked at, everybody else waits."""
 
 
 class PlanBody(Place, kw_only=True, forbid_unknown_fields=True):
@@ -161,13 +173,14 @@ async def _exported(ask: Ask, place: Entered) -> AsyncGenerator[bytes, None]:
 )
 async def import_memory(ask: Ask) -> Answer:
     """Keep what lines say: those of an export, JSON objects, or plain text. What is there is left alone."""
-    from perdure.edge.recollecting import Bringing, lines_of, marks_of
+    from perdure.edge.recollecting import Bringing, there_of
 
     place = await entered(ask, ask.query())
-    lines = lines_of((await ask.request.body()).splitlines())
+    body = await ask.request.body()
+    lines = await aside(lambda: _read(body))
     memories = ask.services.memories
-    known = (await memories.shelves.look(place.space)).shelf
-    there = {mark: memory.id for memory in known for mark in marks_of(memory)}
+    known = [*(await memories.shelves.look(place.space)).shelf]
+    there = await aside(lambda: there_of(known))
 
     async def keep(asked: Sequence[Keeping], key: str | None) -> tuple[Memory, ...]:
         closed = await closed_sources(ask, asked)
@@ -177,8 +190,38 @@ async def import_memory(ask: Ask) -> Answer:
     async def move(ids: Sequence[str], status: Status, reason: str) -> int:
         return await memories.move(place.space, ids, status, reason)
 
-    done = await Bringing(keep, move, there).bring(lines, None)
+    async with _attended(ask.request) as stay:
+        done = await Bringing(keep, move, there, stay=stay, most=AT_ONCE, most_words=WORDS).bring(lines, None)
     return ask.answer(ImportedMemories(space=place.told, **msgspec.structs.asdict(done)))
+
+
+def _read(body: bytes) -> "list[Line]":
+    """The memories of a body's lines; `TooLarge` if there are too many for one import."""
+    from perdure.edge.recollecting import lines_of
+
+    if max(body.count(b"\n"), body.count(b"\r")) > MAX_LINES:
+        raise TooLarge(
+            f"an import has {MAX_LINES:,} lines at most; send it in several parts, or use `perdure memory import` "
+            "where the store is",
+            limit=MAX_LINES,
+        )
+    return lines_of(body.splitlines())
+
+
+@asynccontextmanager
+async def _attended(request: Request) -> AsyncIterator[Callable[[], None]]:
+    """What says within the block, by `Gone`, that the client has hung up."""
+    left = asyncio.create_task(request.gone())
+
+    def stay() -> None:
+        if left.done():
+            raise Gone
+
+    try:
+        yield stay
+    finally:
+        left.cancel()
+        await asyncio.wait([left])
 
 
 def _without_session(asked: Keeping) -> Keeping:
