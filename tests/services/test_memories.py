@@ -72,6 +72,47 @@ async def test_other_content_is_another_memory_and_the_former_one_stays_known(wo
         await memories.update(ANA, old.id, Changing(importance=0.1))
 
 
+async def test_what_begins_later_is_found_from_then_on_and_what_gives_way_to_it_until_then(
+    world: World, memories: Memories
+) -> None:
+    (old,) = await memories.keep(ANA, [Keeping(content="lives in Lisbon")])
+    moves = world.ambient.now() + DAY
+    new = await memories.update(ANA, old.id, Changing(content="lives in Porto", valid_from=moves))
+    assert await found(memories, "lives") == ["lives in Lisbon"]
+    assert await found(memories, "lives", at=moves) == ["lives in Porto"]
+    assert [memory.id for memory in (await memories.list(ANA)).items] == [new.id]
+    assert [memory.id for memory in await memories.history(ANA, old.id)] == [old.id, new.id]
+    world.ambient.advance(86_400)
+    assert await found(memories, "lives") == ["lives in Porto"]
+
+
+async def test_what_had_ended_before_it_was_kept_or_changed_is_found_before_its_end(
+    world: World, memories: Memories
+) -> None:
+    world.ambient.advance(9 * 86_400)
+    end = world.ambient.now() - DAY
+    _, tea, _ = await memories.keep(ANA, [Keeping(content=f"{what} fair", valid_to=end) for what in ("a", "b", "c")])
+    assert (await found(memories, "fair"), len(await found(memories, "fair", at=end - 1))) == ([], 3)
+    await memories.update(ANA, tea.id, Changing(valid_to=end - DAY))
+    assert len(await found(memories, "fair", at=end - 1)) == 2
+    (one,) = await memories.keep(ANA, [Keeping(content="a bazaar")])
+    await memories.update(ANA, one.id, Changing(content="the bazaar was there", valid_to=end))
+    assert await found(memories, "bazaar", at=end - 1) == ["the bazaar was there"]
+    assert await found(memories, "bazaar") == []
+
+
+async def test_what_was_over_by_itself_was_so_before_it_was_superseded_too(world: World, memories: Memories) -> None:
+    world.ambient.advance(90 * 86_400)
+    now = world.ambient.now()
+    asked = Keeping(content="parks in the north yard", valid_from=now - 80 * DAY, valid_to=now - 50 * DAY)
+    (old,) = await memories.keep(ANA, [asked])
+    known = world.ambient.now()
+    world.ambient.advance(86_400)
+    await memories.keep(ANA, [Keeping(content="walks", supersedes=(old.id,))])
+    assert await found(memories, "parks", at=now - 20 * DAY, known_at=known) == []
+    assert await found(memories, "parks", at=now - 60 * DAY, known_at=known) == ["parks in the north yard"]
+
+
 async def test_the_same_content_and_what_is_so_already_change_nothing(memories: Memories) -> None:
     (one,) = await memories.keep(ANA, [Keeping(content="tea", importance=0.5)])
     for asked in (Changing(content=" tea "), Changing(importance=0.5)):

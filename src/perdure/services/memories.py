@@ -251,9 +251,9 @@ class Memories:
 
     async def _found(self, space: Space, asked: Seeking, now: int, *, counted: bool) -> tuple[Scored, ...] | None:
         """What a search finds; None where the query must be counted first, because the plan allows only so many."""
-        fits = sought(asked, now)
         async with self.shelves.reading(space) as known:
             memories, index = known.shelf.memories, known.index
+            fits = sought(asked, now, known.shelf.otherwise)
             if not counted:
                 if plans.plan_of(known.shelf.plan).queries is not None:
                     return None

@@ -279,6 +279,13 @@ def test_what_is_doubtful_or_over_does_not_stand() -> None:
     assert standing_among([*doubtful, memory("6")], Recall(), DAY, estimate) == (memory("6"),)
 
 
+def test_what_is_still_to_come_does_not_stand_and_what_gives_way_to_it_does_until_then() -> None:
+    new = memory("2", valid_from=9 * DAY, recorded_at=DAY, supersedes=("1",))
+    old = memory("1", status=Status.SUPERSEDED, superseded_at=DAY, superseded_by="2", valid_to=9 * DAY)
+    assert standing_among([old, new], Recall(), 2 * DAY, estimate) == (old,)
+    assert standing_among([old, new], Recall(), 9 * DAY, estimate) == (new,)
+
+
 def test_the_order_does_not_depend_on_how_well_each_fits() -> None:
     found = [("lethe", memory("4")), ("vault/a", memory("9")), ("vault/a", memory("2"))]
     names = ("vault/a", "lethe")

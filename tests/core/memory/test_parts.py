@@ -1,11 +1,25 @@
 """Spaces and their logs: names that cannot be mistaken for each other, and times that a memory held."""
 
+from typing import Any
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
 from perdure.core.errors import Invalid
-from perdure.core.memory.parts import LETHE, PREFIX, TRUST, Memory, MemoryType, Source, Space, space_of, vault
+from perdure.core.memory.parts import (
+    CLOCKS,
+    LETHE,
+    PREFIX,
+    TRUST,
+    Memory,
+    MemoryType,
+    Source,
+    Space,
+    Status,
+    space_of,
+    vault,
+)
 from perdure.core.session.ids import named
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1, max_size=128)
@@ -70,3 +84,29 @@ def test_a_memory_holds_from_when_it_was_said_until_it_ends() -> None:
     assert [memory.was_true(at) for at in (9, 10, 19, 20)] == [False, True, True, False]
     since = Memory(id="m", type=MemoryType.FACT, content="tea", recorded_at=10, valid_from=5)
     assert (since.since, [since.was_true(at) for at in (4, 5, 10**15)]) == (5, [False, True, True])
+
+
+def test_what_had_ended_before_it_was_kept_began_nobody_knows_when() -> None:
+    memory = Memory(id="m", type=MemoryType.FACT, content="tea", recorded_at=10, valid_to=5)
+    assert [memory.was_true(at) for at in (-(10**15), 4, 5, 10)] == [True, True, False, False]
+    since = Memory(id="m", type=MemoryType.FACT, content="tea", recorded_at=10, valid_from=3, valid_to=5)
+    assert [since.was_true(at) for at in (2, 3, 4, 5)] == [False, True, True, False]
+
+
+def test_a_memory_counts_while_it_is_so_and_until_what_takes_its_place_begins() -> None:
+    def counts(at: int, **fields: Any) -> bool:
+        return Memory(**{"id": "m", "type": MemoryType.FACT, "content": "tea", "recorded_at": 10} | fields).counts(at)
+
+    later = 10 + 2 * CLOCKS
+    assert [counts(at, valid_from=later) for at in (10, later - CLOCKS - 1, later - CLOCKS, later)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert [counts(at, valid_to=later) for at in (10, later - 1, later)] == [True, True, False]
+    old = {"status": Status.SUPERSEDED, "superseded_at": 20, "valid_to": later}
+    assert [counts(at, **old) for at in (20, later - CLOCKS - 1, later - CLOCKS, later)] == [True, True, False, False]
+    assert not counts(20, **old | {"valid_from": later}), "it was not so yet when another took its place"
+    assert not counts(20, **old | {"status": Status.ARCHIVED})
+    assert not counts(5, **old | {"valid_to": 20}), "its clock is ahead, and it gave way at once"

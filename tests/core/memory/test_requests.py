@@ -9,7 +9,7 @@ from hypothesis import given
 
 from perdure.core.errors import Invalid, TooLarge
 from perdure.core.memory.importance import DAY
-from perdure.core.memory.parts import Memory, MemoryType, Source, Status
+from perdure.core.memory.parts import CLOCKS, Memory, MemoryType, Source, Status
 from perdure.core.memory.requests import (
     CHOICES,
     MAX_CONTENT,
@@ -231,3 +231,61 @@ def test_what_was_archived_is_found_at_a_time_when_it_was_true() -> None:
     assert [fits(put_away, known_at=at) for at in (99, 100, 299, 300)] == [False, True, True, False]
     for status in (Status.QUARANTINED, Status.WITHDRAWN):
         assert not fits(memory(status=status, recorded_at=100), at=200)
+
+
+LATER = NOW + DAY
+NARROWED: tuple[dict[str, Any], ...] = ({}, {"type_filter": (MemoryType.FACT,)})
+"""The short way that most searches take, and the long one."""
+
+
+@pytest.mark.parametrize("narrowed", NARROWED)
+def test_what_is_not_so_yet_is_not_found_until_then(narrowed: dict[str, Any]) -> None:
+    plan = memory(valid_from=LATER)
+    assert not fits(plan, **narrowed)
+    assert [fits(plan, at=at, **narrowed) for at in (LATER - 1, LATER)] == [False, True]
+    assert not fits(plan, known_at=NOW, **narrowed)
+
+
+@pytest.mark.parametrize("narrowed", NARROWED)
+def test_what_gives_way_later_is_found_until_then(narrowed: dict[str, Any]) -> None:
+    old = memory(status=Status.SUPERSEDED, superseded_by="n", superseded_at=NOW - 5, valid_to=LATER)
+    new = memory(id="n", recorded_at=NOW - 5, valid_from=LATER)
+    assert (fits(old, **narrowed), fits(new, **narrowed)) == (True, False)
+    for now in (NOW, LATER - CLOCKS - 1, LATER - CLOCKS, LATER - 1, LATER):
+        seek = sought(Seeking(query="tea", **narrowed), now)
+        assert seek(old) is not seek(new), "always one of them"
+    assert [fits(old, at=at, **narrowed) for at in (LATER - 1, LATER)] == [True, False]
+    assert not fits(old, statuses=(Status.ARCHIVED,), **narrowed)
+    assert fits(old, statuses=(Status.SUPERSEDED,), **narrowed)
+
+
+@pytest.mark.parametrize("narrowed", NARROWED)
+def test_what_a_node_kept_whose_clock_is_ahead_is_found_and_what_gave_way_to_it_is_not(
+    narrowed: dict[str, Any],
+) -> None:
+    for ahead in (1, CLOCKS, DAY):
+        assert fits(memory(recorded_at=NOW + ahead), **narrowed)
+        assert fits(memory(recorded_at=NOW + ahead, valid_from=NOW + ahead), **narrowed)
+        gone = memory(status=Status.SUPERSEDED, superseded_at=NOW + ahead, valid_to=NOW + ahead)
+        assert not fits(gone, **narrowed)
+    assert fits(memory(valid_from=NOW + CLOCKS), **narrowed)
+
+
+def test_an_end_of_its_own_was_known_before_another_took_its_place() -> None:
+    """Written at 100 with an end at 150; superseded at 300."""
+    old = memory(status=Status.SUPERSEDED, recorded_at=100, valid_to=150, superseded_at=300)
+
+    def found(known_at: int, at: int, own: int | None) -> bool:
+        return sought(Seeking(query="tea", known_at=known_at, at=at), NOW, {"m": own})(old)
+
+    assert [found(200, at, 150) for at in (120, 149, 150, 180)] == [True, True, False, False]
+    assert [found(200, at, 400) for at in (180, 399, 400)] == [True, True, False]
+    assert [found(200, at, None) for at in (180, 400)] == [True, True]
+    assert [found(300, at, 400) for at in (149, 150)] == [True, False]
+
+
+def test_what_had_ended_before_it_was_kept_is_found_before_its_end() -> None:
+    over = memory(recorded_at=NOW - 10, valid_to=NOW - DAY)
+    assert not fits(over)
+    assert [fits(over, at=at) for at in (0, NOW - DAY - 1, NOW - DAY, NOW - 10)] == [True, True, False, False]
+    assert not fits(over, at=0, known_at=NOW - 11), "it was not kept yet"

@@ -109,6 +109,28 @@ def test_a_newer_memory_ends_the_one_it_supersedes_when_it_began_to_hold() -> No
     assert (shelf.count(), shelf.count(Status.SUPERSEDED)) == (1, 2)
 
 
+def test_a_memory_does_not_end_before_it_began_because_another_takes_its_place() -> None:
+    shelf = shelf_of(kept("a", valid_from=900), kept("b"), kept("c", supersedes=("a", "b"), valid_from=700))
+    assert [shelf.memories[id].valid_to for id in ("a", "b")] == [900, 2_000]
+    assert not any(shelf.memories["a"].was_true(at) for at in (699, 700, 900, 5_000))
+    more(shelf, kept("d", valid_from=9_000_000), MemoryMoved(id="d", status="superseded", by="c"))
+    assert shelf.memories["d"].valid_to == 9_000_000
+
+
+def test_what_is_over_itself_ends_what_it_supersedes_no_later() -> None:
+    shelf = shelf_of(kept("a", valid_from=100), kept("b", supersedes=("a",), valid_to=1_500))
+    assert (shelf.memories["a"].valid_to, shelf.memories["b"].was_true(1_499)) == (1_500, True)
+
+
+def test_an_end_that_superseded_memories_had_of_their_own_stays_known() -> None:
+    run = MemoryChanged(id="c", before={"valid_to": None}, after={"valid_to": 2_500}, run="r")
+    shelf = shelf_of(kept("a", valid_to=500), kept("b"), kept("c"), kept("d", supersedes=("a", "b")), run)
+    more(shelf, MemoryMoved(id="c", status="superseded", by="d", run="r"))
+    assert dict(shelf.otherwise) == {"a": 500, "b": None, "c": None}
+    more(shelf, MemoryMoved(id="a", status="live"))
+    assert "a" not in shelf.otherwise
+
+
 def test_what_is_not_live_is_not_superseded_again() -> None:
     shelf = shelf_of(kept("a"), kept("b", supersedes=("a",)), kept("c", supersedes=("a",)))
     assert shelf.memories["a"].superseded_by == "b"
@@ -205,6 +227,20 @@ def test_every_version_that_says_something_of_a_memory_is_known() -> None:
     assert {id: shelf.versions_of(id) for id in ("a", "b", "p", "gone", "nobody")} == {
         "a": (1, 3, 4), "b": (2, 4), "p": (6, 7), "gone": (8,), "nobody": (),
     }  # fmt: skip
+
+
+def test_why_a_memory_was_moved_is_said_of_it_also_when_it_is_gone() -> None:
+    shelf = shelf_of(
+        kept("a"),
+        MemoryMoved(id="a", was="live", status="archived", reason="over"),
+        MemoryMoved(id="gone", was="live", status="archived", reason="over"),
+        MemoryMoved(),
+    )
+    assert {id: shelf.versions_of(id) for id in ("a", "gone", "")} == {"a": (1, 2), "gone": (3,), "": ()}
+    assert more(shelf, Redacted(versions=(1, 2))) == Changes(gone=("a",))
+    assert (len(shelf), shelf.versions_of("a")) == (0, ())
+    assert more(shelf, Redacted(versions=(3,))) == Changes()
+    assert shelf.versions_of("gone") == ()
 
 
 def test_what_the_log_lost_is_off_the_shelf() -> None:

@@ -69,17 +69,13 @@ def shown_as(told: ShownMemory, content: str) -> Shown:
 
 
 def standing_among(memories: Iterable[Memory], asked: Recall, now: int, count: Count) -> tuple[Memory, ...]:
-    """What holds for a whole session, in the order in which it was learned: what counts most of what was neither
-    flagged nor little trusted.
+    """What holds for a whole session, in the order in which it was learned: what counts most of what is so now, and was
+    neither flagged nor little trusted.
     """
     fit = [
         memory
         for memory in memories
-        if memory.type in STANDING
-        and memory.status is Status.LIVE
-        and not memory.flags
-        and memory.trust != "low"
-        and (memory.valid_to is None or now < memory.valid_to)
+        if memory.type in STANDING and memory.counts(now) and not memory.flags and memory.trust != "low"
     ]
     fit.sort(key=lambda memory: (-round(weight(memory, now), 2), memory.version, memory.id))
     least = [(memory, shown_as(told_of(memory, "vault", now), memory.content)) for memory in fit]

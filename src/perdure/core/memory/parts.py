@@ -20,6 +20,10 @@ PREFIX: Final = "memory:"
 """What the names of memory spaces' logs begin with: no session of anybody's may be called so."""
 TAG: Final = "memory"
 """What the logs of memory spaces are tagged with."""
+EVER: Final = -(1 << 62)
+"""Microseconds: as far before 1970 as any time is."""
+CLOCKS: Final = 5_000_000
+"""Microseconds by which the clocks of nodes may differ: what begins as soon as that is so already."""
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f/\ud800-\udfff]{1,128}")
 
 
@@ -147,9 +151,38 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     @property
     def since(self) -> int:
-        """When it became true, as far as is known."""
+        """When it became true, or was kept if it does not say."""
         return self.recorded_at if self.valid_from is None else self.valid_from
+
+    @property
+    def began(self) -> int:
+        """From when on it may be found: what had ended before it was kept, by its own word, began nobody knows when."""
+        over = self.valid_from is None and self.valid_to is not None and self.valid_to < self.recorded_at
+        return EVER if over else self.since
 
     def was_true(self, at: int) -> bool:
         """Whether it held at a time."""
-        return self.since <= at and (self.valid_to is None or at < self.valid_to)
+        return self.began <= at and (self.valid_to is None or at < self.valid_to)
+
+    def holds(self, now: int) -> bool:
+        """Whether it is so now: neither over nor still to come. What began when it was kept is so, whatever the clock
+        of the node that kept it.
+        """
+        return (self.valid_to is None or now < self.valid_to) and (
+            self.valid_from is None or self.valid_from <= now + CLOCKS or self.valid_from <= self.recorded_at
+        )
+
+    def stays(self, now: int) -> bool:
+        """Whether it is so until what took its place begins; what gives way at once does not end after that was
+        written down.
+        """
+        return (
+            self.status is Status.SUPERSEDED
+            and self.valid_to is not None
+            and self.valid_to > max(now + CLOCKS, self.superseded_at)
+            and self.holds(now)
+        )
+
+    def counts(self, now: int) -> bool:
+        """Whether it is one of those that tell how it is now."""
+        return self.holds(now) if self.status is Status.LIVE else self.stays(now)

@@ -1,14 +1,15 @@
 """What may be asked of memory: to keep something, to change it, to look for it. Wrong requests are refused here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from perdure.core.errors import Invalid, TooLarge
 from perdure.core.memory.importance import composite
-from perdure.core.memory.parts import TRUST, Memory, MemoryType, Source, Status, Trust
+from perdure.core.memory.parts import EVER, TRUST, Memory, MemoryType, Source, Status, Trust
 from perdure.core.session.memories import MemoryKept
 from perdure.core.session.values import check
 
@@ -34,8 +35,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
 """What there is to choose from in those fields of a request that are a choice."""
 _PUT_AWAY: Final = frozenset({Status.SUPERSEDED, Status.ARCHIVED})
 """What does not count any more, though it may have been true: who asks for another time finds it."""
-_FAR: Final = 1 << 62
-"""Microseconds: no time is farther from 1970."""
+_NONE: Final[Mapping[str, int | None]] = MappingProxyType({})
 
 
 class Keeping(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,9 +70,9 @@ class Changing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Seeking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is looked for. `at` is when it should have been true (now, or `known_at`, if nothing is said), `known_at`
-    when it should have been known: what was learned later, also that something is no longer true, is left out.
-    `metadata` must match field by field: a value equals, or is among those listed; a list matches when it shares one.
+    """What is looked for. `at` is when it should be true (now, or `known_at`, if nothing is said), `known_at` when it
+    should have been known: what was learned later, also that something is no longer true, is left out. `metadata` must
+    match field by field: a value equals, or is among those listed; a list matches when it shares one.
     """
 
     query: str
@@ -176,30 +176,21 @@ def lesser(one: Trust, other: Trust) -> Trust:
     return min(one, other, key=_LEVELS.index)
 
 
-def sought(asked: Seeking, now: int) -> Callable[[Memory], bool]:
-    """Which memories may be found."""
+def sought(asked: Seeking, now: int, otherwise: Mapping[str, int | None] = _NONE) -> Callable[[Memory], bool]:
+    """Which memories may be found. `otherwise` tells of those that were superseded when they would have ended but for
+    that, for whom what was known before is asked.
+    """
     types, statuses, sessions = frozenset(asked.type_filter), frozenset(asked.statuses), frozenset(asked.sessions)
     past = asked.at is not None or asked.known_at is not None
-    then = now if asked.known_at is None else asked.known_at
-    at = then if asked.at is None else asked.at
+    so = _so_then(asked, statuses | _PUT_AWAY, otherwise) if past else _so_now(statuses, now)
     wanted = list(asked.metadata.items())
-    if len(statuses) == 1 and not (past or types or sessions or wanted) and asked.min_importance is None:
-        only = asked.statuses[0]  # as most searches are: they look at hundreds of memories
-        return lambda memory: (
-            memory.status is only and (memory.valid_to is None or now < memory.valid_to or memory.superseded_at > now)
-        )
+    if not (types or sessions or wanted) and asked.min_importance is None:
+        return so  # as most searches are: they look at hundreds of memories
 
     def fits(memory: Memory) -> bool:
-        if memory.status not in statuses and not (past and memory.status in _PUT_AWAY):
+        if not so(memory):
             return False
         if types and memory.type not in types:
-            return False
-        if asked.known_at is not None and memory.recorded_at > asked.known_at:
-            return False
-        ended = memory.valid_to if memory.superseded_at <= then else None
-        if ended is not None and at >= ended:
-            return False
-        if asked.at is not None and at < memory.since:
             return False
         if sessions and memory.source.session not in sessions:
             return False
@@ -208,6 +199,42 @@ def sought(asked: Seeking, now: int) -> Callable[[Memory], bool]:
         return all(_matches(memory.metadata.get(name), value) for name, value in wanted)
 
     return fits
+
+
+def _so_now(statuses: Collection[Status], now: int) -> Callable[[Memory], bool]:
+    """Which memories of these statuses are so now."""
+    ways = [_of_one(status, now) for status in statuses]
+    return ways[0] if len(ways) == 1 else lambda memory: any(way(memory) for way in ways)
+
+
+def _of_one(status: Status, now: int) -> Callable[[Memory], bool]:
+    """The same of one status. What gives way to another from a later time on counts as a live one until then."""
+    live = status is Status.LIVE
+
+    def is_so(memory: Memory) -> bool:
+        since, until = memory.valid_from, memory.valid_to
+        if memory.status is not status:
+            return live and until is not None and now < until and memory.stays(now)
+        return (until is None and (since is None or since <= now)) or memory.holds(now)  # most need not be asked
+
+    return is_so
+
+
+def _so_then(
+    asked: Seeking, statuses: Collection[Status], otherwise: Mapping[str, int | None]
+) -> Callable[[Memory], bool]:
+    """Which memories of these statuses were so at one time, by what was known at another."""
+    known = asked.known_at
+    at = known if asked.at is None else asked.at
+
+    def was_so(memory: Memory) -> bool:
+        if memory.status not in statuses or (known is not None and memory.recorded_at > known):
+            return False
+        learned = known is None or memory.superseded_at <= known
+        ended = memory.valid_to if learned else otherwise.get(memory.id)
+        return at is not None and memory.began <= at and (ended is None or at < ended)
+
+    return was_so
 
 
 def _matches(has: Any, wanted: Any) -> bool:
@@ -264,7 +291,7 @@ def _must_be_names(names: tuple[str, ...], what: str) -> None:
 
 
 def _must_be_time(value: int | None, name: str) -> None:
-    if value is not None and not -_FAR <= value <= _FAR:
+    if value is not None and not EVER <= value <= -EVER:
         raise Invalid(f"{name} is not within reach: give microseconds since 1970")
 
 

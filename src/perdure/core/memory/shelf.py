@@ -3,7 +3,8 @@
 A shelf is not stored: whoever reads the log makes the same one. What was redacted in the log is not on it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -125,6 +126,11 @@ class Shelf:
         """How many memories are so."""
         return self._counts.get(status, 0)
 
+    @property
+    def otherwise(self) -> Mapping[str, int | None]:
+        """When memories that were superseded would have ended otherwise, for who asks what was known before."""
+        return MappingProxyType(self._until)
+
     def has_vectors(self, id: str) -> bool:
         """Whether the log has what the embedder makes of a memory."""
         return id in self._embedded.get(self.embedder, ())
@@ -182,8 +188,11 @@ class Shelf:
                     if place(before) != place(self.memories[id]):
                         self._unembed(id)  # an index takes it in anew, with vectors that are made anew
                         yield id
-            case MemoryMoved(id=id) if id in self.memories:
-                self._moved(event, data)
+            case MemoryMoved(id=id) if id:
+                if data.reason:
+                    self._tell(event.version, id)
+                if id in self.memories:
+                    self._moved(event, data)
             case MemoriesUsed():
                 self._used(data)
             case MemoriesEmbedded(vectors=vectors) if vectors:
@@ -213,13 +222,15 @@ class Shelf:
         for old in data.supersedes:
             before = self.memories.get(old)
             if before is not None and before.status is Status.LIVE:
-                self._supersede(before, data.id, event.at, event.at if data.valid_from is None else data.valid_from)
+                self._supersede(before, data.id, event.at, _beginning(event, data))
 
     def _supersede(self, memory: Memory, by: str, at: int, until: int) -> None:
         if memory.superseded_at and memory.superseded_by == by:  # it was put away since, and ended when it did
             return self._put(msgspec.structs.replace(memory, status=Status.SUPERSEDED))
         self._until.setdefault(memory.id, memory.valid_to)
-        ended = until if memory.valid_to is None else min(memory.valid_to, until)
+        ended = max(until, memory.began)
+        if memory.valid_to is not None:
+            ended = min(memory.valid_to, ended)
         self._put(
             msgspec.structs.replace(
                 memory, status=Status.SUPERSEDED, superseded_by=by, superseded_at=at, valid_to=ended
@@ -341,3 +352,10 @@ class Shelf:
             self.threads[memory.thread].remove(memory.id)
             if not self.threads[memory.thread]:
                 del self.threads[memory.thread]
+
+
+def _beginning(event: Event, data: MemoryKept) -> int:
+    """When what a memory supersedes gave way to it, at the latest."""
+    if data.valid_from is not None:
+        return data.valid_from
+    return event.at if data.valid_to is None else min(event.at, data.valid_to)
