@@ -210,7 +210,7 @@ class Remembering(RuleBasedStateMachine):
             every |= more
         while more := {same for id in every for same in self.same(id)} - every:
             every |= more
-        assert drive(self.memories.forget(SPACE, [*wanted, "nobody"])) == len(wanted)
+        assert drive(self.memories.forget(SPACE, [*wanted, "nobody"])) == len(every)
         self.lose(every)
 
     def before(self, id: str) -> set[str]:
