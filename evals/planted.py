@@ -9,13 +9,16 @@ exactly.
 
 import argparse
 import asyncio
+import json
 import random
 import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from evals.asking import Words, ask_of, recorded
 from evals.wordings import HELD_OUT, notes
 from perdure.compose import Services, embedded
 from perdure.compose.memory import MemorySettings
@@ -240,6 +243,10 @@ class Result(NamedTuple):
     seconds: float
     found: dict[str, int]
     missed: tuple[str, ...]
+    asked: tuple[tuple[str, str], ...] = ()
+    """The pairs that a model was asked about, the earlier one first."""
+    cost: int = 0
+    """What that would have cost, in micro-dollars."""
 
     @property
     def good(self) -> bool:
@@ -281,10 +288,26 @@ def worded(name: str) -> list[Planted]:
     return sorted(found, key=lambda one: -one.days)
 
 
-async def evaluate(memories: list[Planted], embedder: str = "none", reader: Literal["auto", "none"] = "auto") -> Result:
+def truth(memories: list[Planted]) -> dict[tuple[str, str], str]:
+    """What is to be said of each planted pair, by the texts of the earlier and the later one."""
+    words = {"duplicate": "same", "outdated": "newer"}
+    groups: dict[int, list[Planted]] = {}
+    for one in memories:
+        groups.setdefault(one.group, []).append(one)
+    pairs = [(word, pair) for pair in groups.values() for each in pair if (word := words.get(each.fate))]
+    return {(pair[0].asked.content, pair[-1].asked.content): word for word, pair in pairs}
+
+
+async def evaluate(
+    memories: list[Planted],
+    embedder: str = "none",
+    reader: Literal["auto", "none"] = "auto",
+    model: Words | None = None,
+) -> Result:
     """Plant, consolidate, judge, undo."""
     ambient = FixedAmbient(seed=b"planted")
     services = embedded(":memory:", ambient=ambient, memory=MemorySettings(embedder=embedder, reader=reader))
+    asked = None if model is None else ask_of(services, model)
     ids = await keep(services, ambient, memories)
     ambient.advance(86_400)
     before = dict((await services.memories.shelves.look(SPACE)).shelf.memories)
@@ -296,7 +319,8 @@ async def evaluate(memories: list[Planted], embedder: str = "none", reader: Lite
     await services.consolidating.undo(SPACE, run.id)
     restored = (await services.memories.shelves.look(SPACE)).shelf.memories
     await services.store.close()
-    return result._replace(exact=restored == before, seconds=seconds, found=run.found)
+    pairs = () if asked is None else tuple(asked.asked)
+    return result._replace(exact=restored == before, seconds=seconds, found=run.found, asked=pairs, cost=run.cost)
 
 
 def _judged(memories: list[Planted], ids: list[str], before: dict[str, Memory], after: dict[str, Memory]) -> Result:
@@ -342,6 +366,13 @@ def main() -> int:
     )
     parser.add_argument("--embedder", default="none", help="auto, none, or the name of one that is installed")
     parser.add_argument("--reader", default="auto", choices=["auto", "none"], help="whether they are read, too")
+    parser.add_argument(
+        "--model",
+        default="none",
+        choices=["none", "truth", "recorded"],
+        help="who is asked about doubtful pairs: nobody, one who knows, or what a language model once said",
+    )
+    parser.add_argument("--asked", metavar="FILE", help="write the pairs that were asked about there, as JSON lines")
     parser.add_argument("--show", type=int, default=10, help="as many of those that went wrong are shown")
     parser.add_argument(
         "--write-docs", action="store_true", help="measure all sets, and write docs/CONSOLIDATION-EVAL.md"
@@ -352,12 +383,17 @@ def main() -> int:
 
         return asyncio.run(table())
     memories = worded(given.wordings) if given.wordings else planted(given.count, given.seed)
-    result = asyncio.run(evaluate(memories, given.embedder, given.reader))
+    model = {"none": lambda: None, "truth": lambda: truth(memories), "recorded": recorded}[given.model]()
+    result = asyncio.run(evaluate(memories, given.embedder, given.reader, model))
+    if given.asked:
+        Path(given.asked).write_text("".join(f"{json.dumps(pair, ensure_ascii=False)}\n" for pair in result.asked))
     for line in result.missed[: given.show]:
         print(f"  {line}")
     print(f"planted handled: {result.handled} of {result.planted} ({result.handled / result.planted:.2%})")
     print(f"others touched:  {result.touched} of {result.others} ({result.touched / result.others:.2%})")
     print(f"undo exact:      {'yes' if result.exact else 'NO'}")
+    if model is not None:
+        print(f"asked of a model: {len(result.asked)} pairs, which would cost about ${result.cost / 1e6:.3f}")
     of = given.wordings or f"seed {given.seed}"
     print(f"{result.found} in {result.seconds:.1f} s ({of}, embedder {given.embedder})")
     return 0 if result.good else 1

@@ -432,7 +432,7 @@ def test_how_a_store_remembers_is_said_in_three_ways(given: Any) -> None:
         assert db.memory("ana").stats().embedder == ""
 
 
-@pytest.mark.parametrize("given", [7, {"colour": "red"}, {"room": "much"}])
+@pytest.mark.parametrize("given", [7, {"colour": "red"}, {"room": "much"}, {"asking": -1}])
 def test_settings_that_are_none_are_told(given: Any) -> None:
     with pytest.raises(Invalid, match=r"perdure\.memory\.MemorySettings"):
         perdure.open(":memory:", memory=given)

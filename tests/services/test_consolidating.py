@@ -1,7 +1,8 @@
 """Consolidation over a store: resumed, looked at, undone, on schedule, alone and together with others."""
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,13 +11,16 @@ from perdure.compose.weights import weights
 from perdure.core.errors import NotFound, ProviderDown, QuotaReached, Refused
 from perdure.core.memory.parts import Memory, Source, Space, Status, vault
 from perdure.core.memory.requests import Changing, Keeping
+from perdure.core.memory.settling import Settled
+from perdure.core.memory.statements import Reading
 from perdure.core.session.memories import MemoryRun
 from perdure.core.talk.routes import Models, Upstream
+from perdure.ports.memory import Embedder
 from perdure.services.calling import Calling
 from perdure.services.consolidating import Consolidating, Progress
-from perdure.services.judging import Judging
+from perdure.services.judging import AT_ONCE, Judging
 from perdure.services.memories import Memories
-from perdure.services.weighing import Weighing
+from perdure.services.weighing import Weighed, Weighing
 from perdure.waiting import drive
 from tests.services.shelved import Hashing, remembering
 from tests.services.talkers import PRICES, Scripted, says
@@ -528,6 +532,70 @@ async def test_rules_alone_decide_when_the_model_fails_or_costs_too_much(world: 
     await told(world, memories, "The cellar door squeaks loudly", "The cellar door creaks loudly")
     run = await Consolidating(memories, judging(world, provider, budget=10)).run(ANA)
     assert (provider.asked, run.found, run.cost) == ([], {}, 0)
+
+
+class Unsure(Weighing):
+    """Takes what was kept first and second for one and the same, as sure as it is told to be."""
+
+    def __init__(self, sure: float) -> None:
+        super().__init__(weights)
+        self.sure = sure
+
+    def settled(self, memories: Sequence[Memory], since: int, embedder: Embedder | None, reading: Reading) -> Weighed:
+        one, other, *_ = memories
+        return Weighed((Settled(one.id, other.id, "same", self.sure),))
+
+
+OILED = ("The gate squeaks", "A hinge of the gate makes a noise")
+
+
+@pytest.mark.parametrize(
+    ("sure", "answer", "found"),
+    [
+        (0.7, '{"1": "same"}', {"same": 1}),
+        (0.7, '{"1": "newer"}', {"newer": 1}),
+        (0.7, '{"1": "apart"}', {}),
+        (0.7, "I will not say", {"same": 1}),
+        (0.95, None, {"same": 1}),
+    ],
+)
+async def test_a_model_is_asked_about_what_is_settled_but_not_for_certain(
+    world: World, sure: float, answer: str | None, found: dict[str, int]
+) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await told(world, memories, *OILED)
+    provider.then(says(answer or ""))
+    run = await Consolidating(memories, judging(world, provider), weighing=Unsure(sure)).run(ANA)
+    assert (run.phase, run.found, len(provider.asked)) == ("ended", found, 0 if answer is None else 1)
+
+
+async def test_what_nobody_could_be_asked_about_is_done_as_without_a_model(world: World) -> None:
+    for budget, failing in ((10, False), (1_000_000, True)):
+        memories, provider = memories_of(world), Scripted()
+        space = vault(f"ana-{budget}")
+        await memories.keep(space, [Keeping(content=OILED[0])])
+        await memories.keep(space, [Keeping(content=OILED[1])])
+        if failing:
+            provider.then([ProviderDown("down", provider="acme", model="small", retry_after=None)])
+        run = await Consolidating(memories, judging(world, provider, budget), weighing=Unsure(0.7)).run(space)
+        assert (run.phase, run.found, len(provider.asked)) == ("ended", {"same": 1}, int(failing))
+
+
+async def test_beyond_so_many_pairs_a_run_asks_no_more_and_does_what_is_done_without_a_model(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Many(Unsure):
+        def settled(self, memories: Sequence[Memory], *_: Any) -> Weighed:
+            pairs = zip(memories[::2], memories[1::2], strict=True)
+            return Weighed(tuple(Settled(one.id, other.id, "same", 0.7) for one, other in pairs))
+
+    monkeypatch.setattr("perdure.services.consolidating.ASKED", AT_ONCE)
+    memories, provider, seen = memories_of(world), Scripted(), list[Progress]()
+    await memories.keep(ANA, [Keeping(content=f"Gate {n} {word}") for n in range(25) for word in ("opens", "shuts")])
+    provider.then(says(json.dumps({str(n): "apart" for n in range(1, AT_ONCE + 1)})))
+    run = await Consolidating(memories, judging(world, provider), weighing=Many(0.7)).run(ANA, told=seen.append)
+    assert (run.found, len(provider.asked)) == ({"same": 5}, 1)
+    assert [(one.phase, one.done, one.total) for one in seen] == [("same", AT_ONCE, AT_ONCE)]
 
 
 async def test_a_model_cannot_have_what_is_trusted_give_way(world: World) -> None:

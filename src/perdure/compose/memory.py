@@ -1,12 +1,12 @@
 """Memory put together: spaces of a tenant with an embedder and an index."""
 
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
 from perdure.core.errors import Invalid
-from perdure.core.memory.plans import DEFAULT
+from perdure.core.memory.plans import ASKING, DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,12 +27,14 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     installed, `none` goes by words alone. `reader`: whether consolidation reads memories beside each other, if it is
     installed (`auto`) or never (`none`). `room` is bytes of RAM for spaces in use, of all tenants together: a quarter
     of the machine's memory, from 256 MiB to 4 GiB, if nobody says. `plan` is the plan of spaces that were put on none.
+    `asking` is how many micro-dollars one consolidation may spend on asking the cheap model, if there is one.
     """
 
     embedder: str = "auto"
     reader: Literal["auto", "none"] = "auto"
     room: int | None = None
     plan: str = DEFAULT
+    asking: Annotated[int, msgspec.Meta(ge=0)] = ASKING
 
 
 def allowance_of(settings: MemorySettings | None) -> "Allowance":
@@ -67,7 +69,8 @@ def consolidating(memories: "Memories", common: "Common", settings: MemorySettin
     from perdure.services.judging import Judging
     from perdure.services.weighing import Weighing
 
-    judging = Judging(common.calling, common.prices) if _can_tell(common) else None
+    able = settings.asking > 0 and _can_tell(common)
+    judging = Judging(common.calling, common.prices, budget=settings.asking) if able else None
     return Consolidating(memories, judging, weighing=Weighing(weights, Nearness, lambda: _reader(settings.reader)))
 
 

@@ -18,6 +18,7 @@ from perdure.core.memory.cadence import FRESH, OPEN, due_at, open_run
 from perdure.core.memory.comparing import holds
 from perdure.core.memory.consolidating import judged, planned
 from perdure.core.memory.parts import TAG, Memory, Space, space_of
+from perdure.core.memory.rereading import CERTAIN
 from perdure.core.memory.settling import Settled
 from perdure.core.memory.shelf import Run, Shelf
 from perdure.core.memory.statements import Reading, read
@@ -36,7 +37,7 @@ BATCH: Final = 100
 """Steps of one append."""
 BACK: Final = 2_000
 """Events of one append when a run is undone."""
-DOUBTS: Final = 200
+ASKED: Final = 2_000
 """Pairs that a model is asked about in one run, at most."""
 PAGE: Final = 500
 
@@ -159,9 +160,10 @@ class Consolidating:
         begin = run.place.partition(":")[0]
         before = (await self._traced(space, run.id)).before if run.place else {}
         weighed, since = await self._weighed(known, before, reading), _last(known.shelf)
+        certain = CERTAIN if self._judging is not None else 0.0
         for phase in PHASES[PHASES.index(begin) if begin in PHASES else 0 :]:
             known = await self._shelves.look(space)
-            plan = await self._planned(phase, [*known.shelf], weighed.settled, since, apart, reading)
+            plan = await self._planned(phase, [*known.shelf], weighed.settled, since, apart, reading, certain)
             for first in range(0, len(plan.steps), self._batch):
                 run = await self._stepped(space, run.id, phase, plan.steps[first : first + self._batch])
                 if run.phase not in OPEN:
@@ -170,7 +172,7 @@ class Consolidating:
                     done = min(first + self._batch, len(plan.steps))
                     told(Progress(run=run.id, phase=phase, done=done, total=len(plan.steps), found=run.found))
             if plan.doubts and self._judging is not None:
-                run = await self._judged(known, run, plan.doubts)
+                run = await self._judged(self._judging, known, run, plan.doubts, told)
         return await self._ended(space, run.id, weighed.lacking)
 
     async def _planned(
@@ -181,10 +183,13 @@ class Consolidating:
         since: int,
         apart: Apart,
         reading: Reading,
+        certain: float = 0.0,
     ) -> Planned:
         now = self._sessions.ambient.now()
         return await aside(
-            lambda: planned(phase, memories, now, settled=settled, since=since, apart=apart, reading=reading)
+            lambda: planned(
+                phase, memories, now, settled=settled, certain=certain, since=since, apart=apart, reading=reading
+            )
         )
 
     async def _weighed(self, known: Known, before: Mapping[str, Memory], reading: Reading) -> Weighed:
@@ -221,26 +226,32 @@ class Consolidating:
 
         return (await self._shelves.write(space, decide))[0].shelf.runs[id]
 
-    async def _judged(self, known: Known, run: Run, doubts: Sequence[Doubt]) -> Run:
-        """Have a model look at what is doubtful and new since the last run, as far as the budget goes."""
-        judging, memories = self._judging, known.shelf.memories
-        if judging is None:
-            return run
-        since, steps_of = _last(known.shelf), dict[Doubt, tuple[Memory, Memory]]()
-        for doubt in doubts:
-            older, newer = memories.get(doubt.older), memories.get(doubt.newer)
-            if older is not None and newer is not None and max(older.recorded_at, newer.recorded_at) > since:
-                steps_of[doubt] = (older, newer)
-        asked = [*steps_of.items()][:DOUBTS]
-        for first in range(0, len(asked), AT_ONCE):
-            some = asked[first : first + AT_ONCE]
+    async def _judged(
+        self,
+        judging: Judging,
+        known: Known,
+        run: Run,
+        doubts: Sequence[Doubt],
+        told: Callable[[Progress], None] | None,
+    ) -> Run:
+        """Have a model look at what is doubtful, as far as the budget goes; of the rest do what is done without one."""
+        memories, asking, total = known.shelf.memories, True, min(len(doubts), ASKED)
+        for first in range(0, len(doubts), AT_ONCE):
+            some = doubts[first : first + AT_ONCE]
+            pairs = [(memories[doubt.older], memories[doubt.newer]) for doubt in some]
             left, key = judging.budget - run.cost, f"{run.id}:{first}"
-            heard = await judging.judge([pair for _, pair in some], left, key)
-            if heard is None:
-                break
-            pairs = zip(some, heard.words, strict=True)
-            steps = [step for (doubt, _), word in pairs if (step := judged(doubt, word, memories)) is not None]
-            run = await self._stepped(known.space, run.id, "same", steps, heard.model, heard.cost)
+            heard = await judging.judge(pairs, left, key) if asking and first < total else None
+            asking = heard is not None
+            words, model, cost = (heard.words, heard.model, heard.cost) if heard else (("",) * len(some), "", 0)
+            judgements = zip(some, words, strict=True)
+            steps = [step for doubt, word in judgements if (step := judged(doubt, word, memories)) is not None]
+            if steps or cost:
+                run = await self._stepped(known.space, run.id, "same", steps, model, cost)
+            if run.phase not in OPEN:
+                return run
+            if told is not None and asking:
+                done = min(first + AT_ONCE, total)
+                told(Progress(run=run.id, phase="same", done=done, total=total, found=run.found))
         return run
 
     async def _ended(self, space: Space, id: str, lacking: str) -> Run:

@@ -8,6 +8,7 @@ import msgspec
 from perdure.core.errors import Invalid, PromptTooLong, ProviderFailed, ProviderRefused, UnknownModel
 from perdure.core.memory.judging import question, verdicts
 from perdure.core.memory.parts import Memory
+from perdure.core.memory.plans import ASKING
 from perdure.core.talk import prices
 from perdure.core.talk.parts import Ask
 from perdure.core.talk.prices import Prices
@@ -17,14 +18,12 @@ from perdure.services.calling import Calling
 from perdure.services.pricing import price_of
 from perdure.waiting import blocking
 
-BUDGET: Final = 10_000
-"""Micro-dollars that one run may spend on asking."""
 AT_ONCE: Final = 20
 """Pairs in one question."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """A word for each pair, who said so, and what it cost."""
+    """A word for each pair (an empty one where there is none), who said so, and what it cost."""
 
     words: tuple[str, ...]
     model: str = ""
@@ -34,7 +33,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 class Judging:
     """Asks for one run after another. Works under asyncio alone: blocking callers get no judgement."""
 
-    def __init__(self, calling: Calling, known: Prices, *, model: str | None = None, budget: int = BUDGET) -> None:
+    def __init__(self, calling: Calling, known: Prices, *, model: str | None = None, budget: int = ASKING) -> None:
         self._calling = calling
         self._prices = known
         self._model = model
@@ -61,7 +60,7 @@ class Judging:
         except (ProviderRefused, PromptTooLong):
             return None
         except ProviderFailed:  # it may have worked on it: what it could cost counts
-            return Judgement(words=("apart",) * count, model=first.model, cost=worst)
+            return Judgement(words=("",) * count, model=first.model, cost=worst)
         answer, candidate = answered.whole.answer, answered.candidate
         cost = prices.cost(answer.usage, self._price(route, route.candidates.index(candidate)))
         return Judgement(words=verdicts(answer, count), model=candidate.model, cost=cost)

@@ -153,6 +153,36 @@ def test_what_is_settled_is_done_after_what_rules_decide_and_within_them() -> No
     assert steps("same", one, other, ruled, settled=[same]) == [("a", "c")]
 
 
+def test_what_is_settled_but_not_for_certain_is_asked_about_the_least_certain_first() -> None:
+    texts = ("The gate squeaks", "The gate is quiet since it was oiled", "Tea is green", "Tea leaves have a green hue")
+    known = [memory(id, text, 4 - n) for n, (id, text) in enumerate(zip("abcd", texts, strict=True))]
+    settled = [Settled("a", "b", "newer", 0.8), Settled("c", "d", "same", 0.7), Settled("b", "d", "doubtful", 0.25)]
+    assert planned("newer", known, NOW, settled=settled, certain=0.9).steps == ()
+    found = planned("same", known, NOW, settled=settled, certain=0.9)
+    assert found.steps == ()
+    assert [(doubt.older, doubt.newer) for doubt in found.doubts] == [("c", "d"), ("b", "d"), ("a", "b")]
+    by_id = {each.id: each for each in known}
+    otherwise = [judged(doubt, "", by_id) for doubt in found.doubts]
+    assert otherwise == [doubt.otherwise for doubt in found.doubts]
+    assert [step and (step.phase, step.id, step.by) for step in otherwise] == [
+        ("same", "c", "d"),
+        None,
+        ("newer", "a", "b"),
+    ]
+    assert [judged(doubt, "apart", by_id) for doubt in found.doubts] == [None] * 3
+    assert steps("newer", *known, settled=settled, certain=0.75) == [("a", "b")]
+    assert steps("same", *known, settled=settled, certain=0.75) == []
+    assert steps("newer", *known, settled=settled) == [("a", "b")]
+    assert steps("same", *known, settled=settled) == [("c", "d")]
+
+
+def test_nobody_is_asked_about_what_was_compared_before() -> None:
+    one, other = memory("a", "The garden gate squeaks loudly", 3), memory("b", "The garden gate creaks loudly", 2)
+    third = memory("c", "The garden gate groans loudly", 1)
+    asked = planned("same", [one, other, third], NOW, since=other.recorded_at).doubts
+    assert {(doubt.older, doubt.newer) for doubt in asked} == {("a", "c"), ("b", "c")}
+
+
 def test_a_judgement_is_bound_by_the_rules() -> None:
     known = {"a": memory("a", "x", 2, trust="high"), "b": memory("b", "y", 1, trust="low")}
     assert judged(Doubt("a", "b"), "newer", known) is None

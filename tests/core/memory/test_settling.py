@@ -68,6 +68,8 @@ def test_each_memory_is_in_one_pair_at_most_the_surest() -> None:
     assert pairs[0] == ("a3", "a4")
     named = [id for pair in pairs for id in pair]
     assert len(named) == len({*named}) == 4
+    doubtful = {pair.sure for pair in found if pair.verdict == "doubtful" and "a3" in (pair.older, pair.newer)}
+    assert doubtful, "as sure as what is settled, of what is in another pair: somebody may know that it is of more"
 
 
 def test_trees_see_how_a_pair_stands_beside_others() -> None:

@@ -9,7 +9,7 @@ constraints, and what is trusted most. Steps that are done are not planned again
 planning anew.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from perdure.core.memory.comparing import (
@@ -27,7 +27,7 @@ from perdure.core.memory.comparing import (
 from perdure.core.memory.comparing import since as begun
 from perdure.core.memory.importance import DAY, OFTEN, composite
 from perdure.core.memory.parts import Memory, MemoryType, Status
-from perdure.core.memory.ruling import DOUBTS, newer, same
+from perdure.core.memory.ruling import newer, same
 from perdure.core.memory.settling import Settled
 from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.steps import NOTHING, Apart, Doubt, Phase, Planned, Step
@@ -48,13 +48,15 @@ def planned(
     now: int,
     *,
     settled: Sequence[Settled] = (),
+    certain: float = 0.0,
     since: int = -1,
     apart: Apart = NOTHING,
     reading: Reading = read,
 ) -> Planned:
     """What is to be done in a phase. Rules come first, then what is `settled` about pairs; of two memories at least one
-    came after `since`, or began to be true: others were looked at before. `apart` is what somebody took back. `reading`
-    may remember what was read for another phase.
+    came after `since`, or began to be true: others were looked at before. What is settled less surely than `certain`
+    is a doubt as well: somebody can be asked. `apart` is what somebody took back. `reading` may remember what was read
+    for another phase.
     """
     live = [memory for memory in memories if memory.status is Status.LIVE]
     if phase in ("newer", "same"):
@@ -63,16 +65,18 @@ def planned(
     mistaken = {(pair.older, pair.newer) for pair in settled if pair.verdict == "apart"}
     if phase == "newer":
         steps = [step for step in newer(live, reading) if (step.id, step.by) not in mistaken]
-        found = Planned((*steps, *_outdated(live, settled, steps)))
+        found = Planned((*steps, *_outdated(live, settled, steps, certain)))
     elif phase == "same":
         found = _heeded(same(live, reading), mistaken)
-        found = Planned((*found.steps, *_repeated(live, settled, found.steps, reading)), _doubts(live, settled, found))
+        steps = [*found.steps, *_repeated(live, settled, found.steps, certain, reading)]
+        found = Planned(tuple(steps), _doubts(live, settled, steps, found.doubts, certain, reading))
     elif phase == "rank":
         found = Planned(tuple(_ranked(live)))
     else:
         found = Planned(tuple(_pruned(live, now)))
     left = (s for s in found.steps if not apart.forbids(s) and (not s.by or {s.id, s.by} & fresh))
-    return Planned(tuple(left), tuple(doubt for doubt in found.doubts if not apart.settles(doubt)))
+    asked = (doubt for doubt in found.doubts if not apart.settles(doubt) and {doubt.older, doubt.newer} & fresh)
+    return Planned(tuple(left), tuple(asked))
 
 
 def _heeded(found: Planned, mistaken: Collection[tuple[str, str]]) -> Planned:
@@ -82,10 +86,14 @@ def _heeded(found: Planned, mistaken: Collection[tuple[str, str]]) -> Planned:
 
 
 def judged(doubt: Doubt, verdict: str, memories: dict[str, Memory]) -> Step | None:
-    """What somebody's judgement of two memories comes to, within the same rules as any step."""
+    """What somebody's judgement of two memories comes to, within the same rules as any step; without one, what would
+    have been done otherwise.
+    """
     older, newer = memories.get(doubt.older), memories.get(doubt.newer)
     if older is None or newer is None:
         return None
+    if not verdict:
+        return doubt.otherwise
     if verdict == "newer" and may_replace(newer, older) and may_change(older) and may_meet(older, newer):
         return Step(phase="newer", id=older.id, by=newer.id, reason="a model found it to be out of date")
     if verdict == "same" and may_repeat(older, newer):
@@ -97,18 +105,19 @@ def judged(doubt: Doubt, verdict: str, memories: dict[str, Memory]) -> Step | No
 # ── newer ──
 
 
-def _outdated(live: Sequence[Memory], settled: Sequence[Settled], taken: Sequence[Step]) -> list[Step]:
+def _outdated(live: Sequence[Memory], settled: Sequence[Settled], taken: Sequence[Step], certain: float) -> list[Step]:
     """What the later one of a settled pair makes untrue."""
     known, gone = {memory.id: memory for memory in live}, {id for step in taken for id in (step.id, step.by)}
-    found = []
-    for pair in settled:
-        older, newer = known.get(pair.older), known.get(pair.newer)
-        if pair.verdict != "newer" or older is None or newer is None or not gone.isdisjoint((older.id, newer.id)):
-            continue
-        if may_replace(newer, older):
-            reason = f"a later statement tells how it is now ({_sureness(pair)})"
-            found.append(Step(phase="newer", id=older.id, by=newer.id, reason=reason))
-    return found
+    pairs = (pair for pair in settled if pair.sure >= certain and gone.isdisjoint((pair.older, pair.newer)))
+    return [step for pair in pairs if (step := _outdone(pair, known)) is not None]
+
+
+def _outdone(pair: Settled, known: Mapping[str, Memory]) -> Step | None:
+    older, newer = known.get(pair.older), known.get(pair.newer)
+    if pair.verdict != "newer" or older is None or newer is None or not may_replace(newer, older):
+        return None
+    reason = f"a later statement tells how it is now ({_sureness(pair)})"
+    return Step(phase="newer", id=older.id, by=newer.id, reason=reason)
 
 
 def _sureness(pair: Settled) -> str:
@@ -119,20 +128,21 @@ def _sureness(pair: Settled) -> str:
 
 
 def _repeated(
-    live: Sequence[Memory], settled: Sequence[Settled], taken: Sequence[Step], reading: Reading
+    live: Sequence[Memory], settled: Sequence[Settled], taken: Sequence[Step], certain: float, reading: Reading
 ) -> list[Step]:
     """Of a settled pair that says the same one stays."""
     known, gone = {memory.id: memory for memory in live}, {step.id for step in taken}
-    found = []
-    for pair in settled:
-        one, other = known.get(pair.older), known.get(pair.newer)
-        if pair.verdict != "same" or one is None or other is None or not gone.isdisjoint((one.id, other.id)):
-            continue
-        if may_repeat(one, other):
-            goes, stays = _by_words(one, other, reading)
-            reason = f"another one says the same in other words ({_sureness(pair)})"
-            found.append(Step(phase="same", id=goes.id, by=stays.id, reason=reason))
-    return found
+    pairs = (pair for pair in settled if pair.sure >= certain and gone.isdisjoint((pair.older, pair.newer)))
+    return [step for pair in pairs if (step := _one_of(pair, known, reading)) is not None]
+
+
+def _one_of(pair: Settled, known: Mapping[str, Memory], reading: Reading) -> Step | None:
+    one, other = known.get(pair.older), known.get(pair.newer)
+    if pair.verdict != "same" or one is None or other is None or not may_repeat(one, other):
+        return None
+    goes, stays = _by_words(one, other, reading)
+    reason = f"another one says the same in other words ({_sureness(pair)})"
+    return Step(phase="same", id=goes.id, by=stays.id, reason=reason)
 
 
 def _by_words(one: Memory, other: Memory, reading: Reading) -> tuple[Memory, Memory]:
@@ -145,15 +155,28 @@ def _by_words(one: Memory, other: Memory, reading: Reading) -> tuple[Memory, Mem
     return goes, stays
 
 
-def _doubts(live: Sequence[Memory], settled: Sequence[Settled], found: Planned) -> tuple[Doubt, ...]:
-    """What neither rules nor signs could settle, the most likely first."""
-    there = {memory.id for memory in live} - {step.id for step in found.steps}
-    doubtful = (
-        Doubt(pair.older, pair.newer)
-        for pair in settled
-        if pair.verdict == "doubtful" and {pair.older, pair.newer} <= there
-    )
-    return tuple(dict.fromkeys((*doubtful, *found.doubts)))[:DOUBTS]
+def _doubts(
+    live: Sequence[Memory],
+    settled: Sequence[Settled],
+    taken: Sequence[Step],
+    ruled: Sequence[Doubt],
+    certain: float,
+    reading: Reading,
+) -> tuple[Doubt, ...]:
+    """What nobody could settle for certain, the least certain first; then what is doubtful by rules alone."""
+    gone = {step.id for step in taken}
+    known = {memory.id: memory for memory in live if memory.id not in gone}
+    found: dict[tuple[str, str], Doubt] = {}
+    for pair in sorted(settled, key=lambda pair: -min(pair.sure, 1 - pair.sure)):
+        if pair.verdict == "apart" or pair.older not in known or pair.newer not in known:
+            continue
+        if pair.verdict == "doubtful" or pair.sure < certain:
+            otherwise = _outdone(pair, known) or _one_of(pair, known, reading)
+            found[pair.older, pair.newer] = Doubt(pair.older, pair.newer, otherwise)
+    for doubt in ruled:
+        if doubt.older in known and doubt.newer in known:
+            found.setdefault((doubt.older, doubt.newer), doubt)
+    return tuple(found.values())
 
 
 # ── rank ──

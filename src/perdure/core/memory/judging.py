@@ -54,12 +54,12 @@ def question(pairs: Sequence[tuple[Memory, Memory]], model: str) -> Ask:
 
 
 def verdicts(answer: Answer, count: int) -> tuple[str, ...]:
-    """A word for each pair; `apart` where there is none that counts."""
+    """A word for each pair; an empty one where there is none that counts."""
     said = "".join(block.text for block in answer.blocks if isinstance(block, Text))
     first, last = said.find("{"), said.rfind("}")
     try:
         told = msgspec.json.decode(said[first : last + 1], type=dict[str, str])
     except (msgspec.DecodeError, UnicodeError):
         told = {}
-    found = (told.get(str(number), "apart").strip().lower() for number in range(1, count + 1))
-    return tuple(word if word in VERDICTS else "apart" for word in found)
+    found = (told.get(str(number), "").strip().lower() for number in range(1, count + 1))
+    return tuple(word if word in VERDICTS else "" for word in found)

@@ -31,6 +31,8 @@ PLANS: Final[dict[str, Plan]] = {
     )
 }
 DEFAULT: Final = "unlimited"
+ASKING: Final = 50_000
+"""Micro-dollars that one consolidation may spend on asking a model, unless somebody says otherwise."""
 
 
 def plan_of(name: str) -> Plan:

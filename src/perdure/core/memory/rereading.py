@@ -19,6 +19,8 @@ RULED: Final = 0.25
 """How sure one must be for rules to be heeded; where nobody can tell, they are."""
 SURE: Final = 0.6
 """How sure one must be to act on what was read, too."""
+CERTAIN: Final = 0.9
+"""How sure one is from which nobody else needs to be asked."""
 SURER: Final = 0.8
 """The same in a small space, where little tells how a pair stands beside others."""
 AGAINST: Final = -2.5

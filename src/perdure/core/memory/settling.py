@@ -38,8 +38,9 @@ MOST: Final = 300_000
 """As many pairs of a space are judged in one run, those that share most."""
 NEAREST: Final = 10
 """As many others a memory is laid beside because their vectors are nearest, whatever words they share."""
-DOUBTFUL: Final = 0.3
-"""How sure one is from which a pair that is not settled is doubtful."""
+DOUBTFUL: Final = 0.005
+"""How sure one is from which a pair that is not settled is doubtful: of what is sorted out below, one in a few hundred
+would be something."""
 CROWD: Final = 1_000
 """Memories of a space from which on it tells something how a pair stands beside others. In a smaller one whatever has
 no rival looks sure; there a pair's own signs must be as sure."""
@@ -143,6 +144,8 @@ class Beside:
             elif taken.isdisjoint((pair.older, pair.newer)):
                 taken |= {pair.older, pair.newer}
                 settled.append(Settled(*ids, verdict, told.sure, lacking))
+            else:
+                doubtful.append(Settled(*ids, "doubtful", told.sure, lacking))
         return *settled, *doubtful, *apart
 
     def _ids(self, pair: Laid) -> tuple[str, str]:

@@ -20,10 +20,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """Two memories that may say the same, or one what is no longer true; neither rules nor weights can tell."""
+    """Two memories that may say the same, or one what is no longer true; neither rules nor weights can tell for sure.
+    `otherwise` is what they would do if nobody says more.
+    """
 
     older: str
     newer: str
+    otherwise: Step | None = None
 
 
 class Apart(msgspec.Struct, frozen=True):

@@ -5,11 +5,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from perdure.core.memory.plans import DEFAULT, PLANS
+from perdure.core.memory.plans import ASKING, DEFAULT, PLANS
 
 
 class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Memory: by which embedder it is found, whether it is read, how much is at hand, and on which plan spaces are."""
+    """Memory: by which embedder it is found, whether it is read, how much is at hand, on which plan spaces are, and
+    what consolidations may spend.
+    """
 
     embedder: Annotated[
         str,
@@ -32,6 +34,16 @@ class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     plan: Annotated[str, Meta(description=f"the plan of spaces that an admin has put on none: {', '.join(PLANS)}")] = (
         DEFAULT
     )
+
+    asking: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1_000_000_000,
+            description="micro-dollars that one consolidation may spend on asking the cheap model about pairs of "
+            "memories that are in doubt; 0 asks nothing",
+        ),
+    ] = ASKING
 
     def __post_init__(self) -> None:
         if self.plan not in PLANS:
