@@ -581,21 +581,55 @@ async def test_what_nobody_could_be_asked_about_is_done_as_without_a_model(world
         assert (run.phase, run.found, len(provider.asked)) == ("ended", {"same": 1}, int(failing))
 
 
+class Many(Unsure):
+    """Takes what was kept by twos for one and the same."""
+
+    def settled(self, memories: Sequence[Memory], *_: Any) -> Weighed:
+        pairs = zip(memories[::2], memories[1::2], strict=True)
+        return Weighed(tuple(Settled(one.id, other.id, "same", 0.7) for one, other in pairs))
+
+
+async def many(memories: Memories) -> None:
+    words = ("opens", "shuts")
+    await memories.keep(ANA, [Keeping(content=f"Gate {n} {word}") for n in range(25) for word in words])
+
+
+def first_are(word: str, count: int = AT_ONCE) -> list[Any]:
+    return says(json.dumps({str(n): word for n in range(1, count + 1)}))
+
+
 async def test_beyond_so_many_pairs_a_run_asks_no_more_and_does_what_is_done_without_a_model(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Many(Unsure):
-        def settled(self, memories: Sequence[Memory], *_: Any) -> Weighed:
-            pairs = zip(memories[::2], memories[1::2], strict=True)
-            return Weighed(tuple(Settled(one.id, other.id, "same", 0.7) for one, other in pairs))
-
     monkeypatch.setattr("perdure.services.consolidating.ASKED", AT_ONCE)
     memories, provider, seen = memories_of(world), Scripted(), list[Progress]()
-    await memories.keep(ANA, [Keeping(content=f"Gate {n} {word}") for n in range(25) for word in ("opens", "shuts")])
-    provider.then(says(json.dumps({str(n): "apart" for n in range(1, AT_ONCE + 1)})))
+    await many(memories)
+    provider.then(first_are("apart"))
     run = await Consolidating(memories, judging(world, provider), weighing=Many(0.7)).run(ANA, told=seen.append)
     assert (run.found, len(provider.asked)) == ({"same": 5}, 1)
     assert [(one.phase, one.done, one.total) for one in seen] == [("same", AT_ONCE, AT_ONCE)]
+
+
+async def test_a_run_that_stopped_while_it_asked_goes_on_with_what_was_not_answered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("perdure.services.consolidating.ASKED", 25)
+    memories, provider = memories_of(world), Scripted()
+    await many(memories)
+    provider.then(first_are("same"), first_are("newer", 5))
+
+    def crash(_: Progress) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        await Consolidating(memories, judging(world, provider), weighing=Many(0.7)).run(ANA, told=crash)
+    elsewhere = memories_of(world)
+    run = await Consolidating(elsewhere, judging(world, provider), weighing=Many(0.7)).run(ANA)
+    assert (run.phase, run.found["same"], run.found["newer"]) == ("ended", 20, 5)
+    first, second = (str(asked.messages) for asked in provider.asked[:2])
+    assert ("Gate 19 " in first, "Gate 19 " in second, "Gate 20 " in second) == (True, False, True)
+    assert await Consolidating(elsewhere).undo(ANA, run.id) == 50
+    assert len(await live(elsewhere)) == 50
 
 
 async def test_a_model_cannot_have_what_is_trusted_give_way(world: World) -> None:

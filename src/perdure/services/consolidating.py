@@ -8,6 +8,7 @@ and two that run at once do no harm.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import cache
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -239,8 +240,8 @@ class Consolidating:
         for first in range(0, len(doubts), AT_ONCE):
             some = doubts[first : first + AT_ONCE]
             pairs = [(memories[doubt.older], memories[doubt.newer]) for doubt in some]
-            left, key = judging.budget - run.cost, f"{run.id}:{first}"
-            heard = await judging.judge(pairs, left, key) if asking and first < total else None
+            left = judging.budget - run.cost
+            heard = await judging.judge(pairs, left, _key(run, some)) if asking and first < total else None
             asking = heard is not None
             words, model, cost = (heard.words, heard.model, heard.cost) if heard else (("",) * len(some), "", 0)
             judgements = zip(some, words, strict=True)
@@ -372,6 +373,12 @@ class Consolidating:
 def _last(shelf: Shelf) -> int:
     """When the last run began that came to its end and lacked nothing; what was kept before was looked at."""
     return max((run.began_at for run in shelf.runs.values() if run.phase == "ended" and not run.place), default=-1)
+
+
+def _key(run: Run, doubts: Sequence[Doubt]) -> str:
+    """The same for the same question of a run: one that is gone on with asks about fewer."""
+    named = "".join(f"{doubt.older}{doubt.newer}" for doubt in doubts)
+    return f"{run.id}:{blake2b(named.encode(), digest_size=8).hexdigest()}"
 
 
 def _told(event: Event) -> Did:

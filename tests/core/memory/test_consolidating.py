@@ -189,6 +189,10 @@ def test_a_judgement_is_bound_by_the_rules() -> None:
     merged = judged(Doubt("a", "b"), "same", known)
     assert merged is not None
     assert (merged.id, merged.by) == ("b", "a")
+    fuller = {"a": memory("a", "Ana likes green tea", 2), "b": memory("b", "Ana likes tea", 1)}
+    repeated = {"a": memory("a", "Ana likes tea", 2), "b": memory("b", "Ana is fond of a cup of tea", 1)}
+    steps = [judged(Doubt("a", "b"), "same", each) for each in (fuller, repeated)]
+    assert [step and (step.id, step.by) for step in steps] == [("b", "a"), ("a", "b")]
     assert judged(Doubt("a", "b"), "apart", known) is None
     assert judged(Doubt("a", "gone"), "same", known) is None
 

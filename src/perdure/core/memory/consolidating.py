@@ -22,7 +22,6 @@ from perdure.core.memory.comparing import (
     may_repeat,
     may_replace,
     tells_less,
-    worth,
 )
 from perdure.core.memory.comparing import since as begun
 from perdure.core.memory.importance import DAY, OFTEN, composite
@@ -85,7 +84,7 @@ def _heeded(found: Planned, mistaken: Collection[tuple[str, str]]) -> Planned:
     return Planned(tuple(steps), found.doubts)
 
 
-def judged(doubt: Doubt, verdict: str, memories: dict[str, Memory]) -> Step | None:
+def judged(doubt: Doubt, verdict: str, memories: Mapping[str, Memory]) -> Step | None:
     """What somebody's judgement of two memories comes to, within the same rules as any step; without one, what would
     have been done otherwise.
     """
@@ -97,8 +96,8 @@ def judged(doubt: Doubt, verdict: str, memories: dict[str, Memory]) -> Step | No
     if verdict == "newer" and may_replace(newer, older) and may_change(older) and may_meet(older, newer):
         return Step(phase="newer", id=older.id, by=newer.id, reason="a model found it to be out of date")
     if verdict == "same" and may_repeat(older, newer):
-        best, other = sorted((older, newer), key=worth, reverse=True)
-        return Step(phase="same", id=other.id, by=best.id, reason="a model found both to say the same")
+        goes, stays = _by_words(older, newer, read)
+        return Step(phase="same", id=goes.id, by=stays.id, reason="a model found both to say the same")
     return None
 
 
