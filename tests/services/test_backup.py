@@ -469,6 +469,20 @@ def test_a_backup_whose_manifest_was_about_to_get_its_name_counts(store: Path, t
     assert restore(backup, tmp_path / "there.db").manifest.sessions == json.loads(old)["sessions"] + 1
 
 
+def test_a_manifest_that_was_still_being_written_is_no_part_of_the_backup_in_place(store: Path, tmp_path: Path) -> None:
+    """A crash while a backup is to be replaced leaves the old one, and the beginning of the next one's manifest."""
+    backup = tmp_path / "backup.db"
+    back_up(store, backup)
+    said = Path(f"{backup}.manifest.json").read_bytes()
+    draft = Path(f"{backup}.manifest.json.partial")
+    for begun in (b"", said[: len(said) // 2]):
+        draft.write_bytes(begun)
+        assert restore(backup, tmp_path / "there.db", dry_run=True).manifest.sessions == json.loads(said)["sessions"]
+    Path(f"{backup}.manifest.json").unlink()
+    with pytest.raises(errors.Damaged):
+        restore(backup, tmp_path / "there.db")
+
+
 def test_a_store_is_replaced_only_if_told_and_then_set_aside(store: Path, tmp_path: Path) -> None:
     backup, target = tmp_path / "backup.db", tmp_path / "there.db"
     back_up(store, backup)

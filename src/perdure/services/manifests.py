@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
 from typing import Any, Final, Literal
 
@@ -68,9 +68,13 @@ def found(backup: str) -> tuple[Manifest, ...]:
     """The manifests of a backup, the one in place first; after a crash the other may be the right one. `NotAStore` when
     there is none.
     """
-    manifests = [read(path) for path in (beside(backup), beside(backup) + PARTIAL) if os.path.exists(path)]
+    place, draft = beside(backup), beside(backup) + PARTIAL
+    manifests = [read(place)] if os.path.exists(place) else []
+    if os.path.exists(draft):
+        with suppress(Damaged) if manifests else nullcontext():  # half-written: what it was for never got in place
+            manifests.append(read(draft))
     if not manifests:
-        raise NotAStore(f"{backup} has no manifest {beside(backup)}; give a backup that perdure made", path=backup)
+        raise NotAStore(f"{backup} has no manifest {place}; give a backup that perdure made", path=backup)
     return tuple(manifests)
 
 
