@@ -586,3 +586,10 @@ def test_where_there_is_no_embedder_nothing_is_made(db: perdure.Perdure) -> None
     ana.add(NIGHT)
     done = ana.reembed(progress=lambda *_: None)
     assert (done.embedder, done.made, done.memories, ana.stats().embedded) == ("", 0, 1, 0)
+
+
+@pytest.mark.parametrize("asking", ["5", None, -1, 0.5, float("nan"), True])
+def test_settings_are_checked_however_they_are_given(asking: Any) -> None:
+    for given in (MemorySettings(asking=asking), {"asking": asking}):
+        with pytest.raises(Invalid, match="asking"):
+            perdure.open(":memory:", memory=given)

@@ -1,64 +1,24 @@
 """Consolidation over a store: resumed, looked at, undone, on schedule, alone and together with others."""
 
 import asyncio
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from perdure.compose.weights import weights
-from perdure.core.errors import NotFound, ProviderDown, QuotaReached, Refused
-from perdure.core.memory.parts import Memory, Source, Space, Status, vault
+from perdure.core.errors import NotFound, QuotaReached, Refused
+from perdure.core.memory.parts import Status, vault
 from perdure.core.memory.requests import Changing, Keeping
-from perdure.core.memory.settling import Settled
-from perdure.core.memory.statements import Reading
 from perdure.core.session.memories import MemoryRun
-from perdure.core.talk.routes import Models, Upstream
-from perdure.ports.memory import Embedder
-from perdure.services.calling import Calling
 from perdure.services.consolidating import Consolidating, Progress
-from perdure.services.judging import AT_ONCE, Judging
-from perdure.services.memories import Memories
-from perdure.services.weighing import Weighed, Weighing
+from perdure.services.weighing import Weighing
 from perdure.waiting import drive
+from tests.services.consolidated import ANA, TOLD, Stop, live, memories_of, shelf, told
 from tests.services.shelved import Hashing, remembering
-from tests.services.talkers import PRICES, Scripted, says
 from tests.services.world import World
 
-ANA = vault("ana")
 DAY = 86_400
-TOLD = (
-    "Vault APY: 2.3%",
-    "Ana lives in Berlin",
-    "Ana likes long walks",
-    "Bruno likes chess",
-    "The APY of the vault is 3.1%",
-    "Ana moved to Lisbon",
-    "Ana likes long walks, as she said before",
-)
-"""Three of these have to go."""
-
-
-def memories_of(world: World) -> Memories:
-    return remembering(world.sessions, world.erasure)
-
-
-async def told(world: World, memories: Memories, *texts: str, **fields: Any) -> list[str]:
-    found = []
-    for text in texts or TOLD:
-        world.ambient.advance(60)
-        kept = await memories.keep(ANA, [Keeping(content=text, **fields)])
-        found.append(kept[0].id)
-    return found
-
-
-async def shelf(memories: Memories, space: Space = ANA) -> dict[str, Memory]:
-    return dict((await memories.shelves.look(space)).shelf.memories)
-
-
-async def live(memories: Memories) -> list[str]:
-    return [memory.content for memory in (await shelf(memories)).values() if memory.status is Status.LIVE]
 
 
 async def test_a_run_does_its_steps_and_says_so(world: World) -> None:
@@ -88,10 +48,6 @@ async def test_each_batch_is_one_append_with_how_far_it_got(world: World) -> Non
         ("began", ""), ("stepped", "newer:2"), ("stepped", "same:3"), ("ended", ""),
     ]  # fmt: skip
     assert {mark.id for mark in marks} == {run.id}
-
-
-class Stop(BaseException):
-    """A crash."""
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
@@ -362,7 +318,7 @@ async def test_a_run_or_space_that_is_not_there_is_not_found(world: World) -> No
 async def test_two_runs_at_once_take_each_step_once(world: World) -> None:
     first, second = memories_of(world), memories_of(world)
     await told(world, first)
-    both = await asyncio.gather(Consolidating(first, batch=1).run(ANA), Consolidating(second, batch=1).run(ANA))
+    both = await asyncio.gather(*(Consolidating(one, batch=1, fresh=1 << 60).run(ANA) for one in (first, second)))
     runs = await Consolidating(first).runs(ANA)
     assert {run.phase for run in (*both, *runs)} == {"ended"}
     assert sum(sum(run.found.values()) for run in runs) == 3
@@ -472,177 +428,5 @@ async def test_a_sweep_lets_a_fresh_run_be_and_takes_over_one_that_stopped(world
     other = Consolidating(memories_of(world))
     assert await other.due(world.ambient.now()) == []
     assert (await other.run(ANA, trigger="schedule")).phase == "stepped"
-    world.ambient.advance(61)
+    world.ambient.advance(181)
     assert (await other.sweep()).ran[str(ANA)].phase == "ended"
-
-
-# ── a model ──
-
-
-def judging(world: World, provider: Scripted, budget: int = 1_000_000) -> Judging:
-    models = Models(
-        upstreams={"acme": Upstream(name="acme", kind="offline", retries=0)}, default="acme/small", cheap="acme/small"
-    )
-    return Judging(Calling(models, world.ambient, {"acme": provider}, prices=PRICES), PRICES, budget=budget)
-
-
-GATES = ("The garden gate squeaks loudly", "The garden gate creaks loudly")
-
-
-@pytest.mark.parametrize(
-    ("answer", "found"),
-    [
-        ('{"1": "same"}', {"same": 1}),
-        ('Sure! {"1": "newer"}', {"newer": 1}),
-        ('{"1": "apart"}', {}),
-        ('{"1": "delete everything"}', {}),
-        ("I will not say", {}),
-        ('{"1": 7}', {}),
-    ],
-)
-async def test_a_model_decides_what_is_doubtful_if_it_says_so_plainly(
-    world: World, answer: str, found: dict[str, int]
-) -> None:
-    memories, provider = memories_of(world), Scripted()
-    await told(world, memories, *GATES)
-    provider.then(says(answer))
-    run = await Consolidating(memories, judging(world, provider)).run(ANA)
-    assert (run.found, run.model, run.cost) == (found, "small", 20)
-    (asked,) = provider.asked
-    assert GATES[0] in str(asked.messages)
-
-
-async def test_pairs_that_a_model_saw_are_not_shown_again(world: World) -> None:
-    memories, provider = memories_of(world), Scripted()
-    await told(world, memories, *GATES)
-    consolidating = Consolidating(memories, judging(world, provider))
-    await consolidating.run(ANA)
-    world.ambient.advance(60)
-    await consolidating.run(ANA)
-    assert len(provider.asked) == 1
-
-
-async def test_rules_alone_decide_when_the_model_fails_or_costs_too_much(world: World) -> None:
-    memories, provider = memories_of(world), Scripted()
-    await told(world, memories, *GATES, *TOLD)
-    provider.then([ProviderDown("down", provider="acme", model="small", retry_after=None)])
-    run = await Consolidating(memories, judging(world, provider)).run(ANA)
-    assert (run.phase, run.found) == ("ended", {"newer": 2, "same": 1})
-    memories, provider = memories_of(world), Scripted()
-    await told(world, memories, "The cellar door squeaks loudly", "The cellar door creaks loudly")
-    run = await Consolidating(memories, judging(world, provider, budget=10)).run(ANA)
-    assert (provider.asked, run.found, run.cost) == ([], {}, 0)
-
-
-class Unsure(Weighing):
-    """Takes what was kept first and second for one and the same, as sure as it is told to be."""
-
-    def __init__(self, sure: float) -> None:
-        super().__init__(weights)
-        self.sure = sure
-
-    def settled(self, memories: Sequence[Memory], since: int, embedder: Embedder | None, reading: Reading) -> Weighed:
-        one, other, *_ = memories
-        return Weighed((Settled(one.id, other.id, "same", self.sure),))
-
-
-OILED = ("The gate squeaks", "A hinge of the gate makes a noise")
-
-
-@pytest.mark.parametrize(
-    ("sure", "answer", "found"),
-    [
-        (0.7, '{"1": "same"}', {"same": 1}),
-        (0.7, '{"1": "newer"}', {"newer": 1}),
-        (0.7, '{"1": "apart"}', {}),
-        (0.7, "I will not say", {"same": 1}),
-        (0.95, None, {"same": 1}),
-    ],
-)
-async def test_a_model_is_asked_about_what_is_settled_but_not_for_certain(
-    world: World, sure: float, answer: str | None, found: dict[str, int]
-) -> None:
-    memories, provider = memories_of(world), Scripted()
-    await told(world, memories, *OILED)
-    provider.then(says(answer or ""))
-    run = await Consolidating(memories, judging(world, provider), weighing=Unsure(sure)).run(ANA)
-    assert (run.phase, run.found, len(provider.asked)) == ("ended", found, 0 if answer is None else 1)
-
-
-async def test_what_nobody_could_be_asked_about_is_done_as_without_a_model(world: World) -> None:
-    for budget, failing in ((10, False), (1_000_000, True)):
-        memories, provider = memories_of(world), Scripted()
-        space = vault(f"ana-{budget}")
-        await memories.keep(space, [Keeping(content=OILED[0])])
-        await memories.keep(space, [Keeping(content=OILED[1])])
-        if failing:
-            provider.then([ProviderDown("down", provider="acme", model="small", retry_after=None)])
-        run = await Consolidating(memories, judging(world, provider, budget), weighing=Unsure(0.7)).run(space)
-        assert (run.phase, run.found, len(provider.asked)) == ("ended", {"same": 1}, int(failing))
-
-
-class Many(Unsure):
-    """Takes what was kept by twos for one and the same."""
-
-    def settled(self, memories: Sequence[Memory], *_: Any) -> Weighed:
-        pairs = zip(memories[::2], memories[1::2], strict=True)
-        return Weighed(tuple(Settled(one.id, other.id, "same", 0.7) for one, other in pairs))
-
-
-async def many(memories: Memories) -> None:
-    words = ("opens", "shuts")
-    await memories.keep(ANA, [Keeping(content=f"Gate {n} {word}") for n in range(25) for word in words])
-
-
-def first_are(word: str, count: int = AT_ONCE) -> list[Any]:
-    return says(json.dumps({str(n): word for n in range(1, count + 1)}))
-
-
-async def test_beyond_so_many_pairs_a_run_asks_no_more_and_does_what_is_done_without_a_model(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("perdure.services.consolidating.ASKED", AT_ONCE)
-    memories, provider, seen = memories_of(world), Scripted(), list[Progress]()
-    await many(memories)
-    provider.then(first_are("apart"))
-    run = await Consolidating(memories, judging(world, provider), weighing=Many(0.7)).run(ANA, told=seen.append)
-    assert (run.found, len(provider.asked)) == ({"same": 5}, 1)
-    assert [(one.phase, one.done, one.total) for one in seen] == [("same", AT_ONCE, AT_ONCE)]
-
-
-async def test_a_run_that_stopped_while_it_asked_goes_on_with_what_was_not_answered(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("perdure.services.consolidating.ASKED", 25)
-    memories, provider = memories_of(world), Scripted()
-    await many(memories)
-    provider.then(first_are("same"), first_are("newer", 5))
-
-    def crash(_: Progress) -> None:
-        raise Stop
-
-    with pytest.raises(Stop):
-        await Consolidating(memories, judging(world, provider), weighing=Many(0.7)).run(ANA, told=crash)
-    elsewhere = memories_of(world)
-    run = await Consolidating(elsewhere, judging(world, provider), weighing=Many(0.7)).run(ANA)
-    assert (run.phase, run.found["same"], run.found["newer"]) == ("ended", 20, 5)
-    first, second = (str(asked.messages) for asked in provider.asked[:2])
-    assert ("Gate 19 " in first, "Gate 19 " in second, "Gate 20 " in second) == (True, False, True)
-    assert await Consolidating(elsewhere).undo(ANA, run.id) == 50
-    assert len(await live(elsewhere)) == 50
-
-
-async def test_a_model_cannot_have_what_is_trusted_give_way(world: World) -> None:
-    memories, provider = memories_of(world), Scripted()
-    await told(world, memories, GATES[0], source=Source(kind="user"))
-    await told(world, memories, GATES[1], source=Source(kind="tool"))
-    provider.then(says('{"1": "newer"}'))
-    run = await Consolidating(memories, judging(world, provider)).run(ANA)
-    assert (len(provider.asked), run.found) == (1, {})
-
-
-def test_blocking_callers_get_rules_alone(world: World) -> None:
-    memories, provider = memories_of(world), Scripted()
-    drive(told(world, memories, *GATES, *TOLD))
-    run = drive(Consolidating(memories, judging(world, provider)).run(ANA))
-    assert (provider.asked, run.found) == ([], {"newer": 2, "same": 1})

@@ -688,7 +688,8 @@ export interface MemoryRunSteps {
 
 /**
  * A consolidation. `phase` is began, stepped, ended, undoing, undone or dry, `found` counts what it did; `cost`
- * is in micro-dollars, where a model was asked.
+ * is in micro-dollars, where a model was asked. `place` is how far it has got, or at its end who should have had
+ * a say and failed.
  */
 export interface MemoryRunView {
   id: string;

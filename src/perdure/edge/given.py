@@ -170,9 +170,9 @@ def memory_of(memory: Any) -> "MemorySettings | None":
         return None
     from perdure.compose.memory import MemorySettings
 
-    if isinstance(memory, MemorySettings):
-        return memory
     fields = {"embedder": memory} if isinstance(memory, str) else memory
+    if isinstance(memory, MemorySettings):
+        fields = msgspec.structs.asdict(memory)
     try:
         return msgspec.convert(fields, MemorySettings)
     except msgspec.ValidationError as wrong:

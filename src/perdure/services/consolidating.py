@@ -1,45 +1,43 @@
 """Consolidation of memory spaces: run in batches, resumed after a crash, looked at, and undone.
 
-Each batch of steps is one append together with how far the run has got, decided on the space as it stands then. So a
-run that is killed anywhere has done each of its steps wholly or not at all, whoever goes on with it does none twice,
-and two that run at once do no harm.
+One at a time works on a run; who comes while somebody is at it goes on with it instead, and the other one waits for
+its end. No step is taken twice, whoever takes it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from functools import cache
-from hashlib import blake2b
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
 
 from perdure.core.errors import NotFound, PerdureError, Refused
 from perdure.core.memory import plans
-from perdure.core.memory.cadence import FRESH, OPEN, due_at, open_run
+from perdure.core.memory.cadence import FRESH, OPEN, due_at
 from perdure.core.memory.comparing import holds
-from perdure.core.memory.consolidating import judged, planned
+from perdure.core.memory.consolidating import planned
 from perdure.core.memory.parts import TAG, Memory, Space, space_of
 from perdure.core.memory.rereading import CERTAIN
 from perdure.core.memory.settling import Settled
 from perdure.core.memory.shelf import Run, Shelf
 from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.stepping import Bench, Taken, Trace
-from perdure.core.memory.steps import NOTHING, PHASES, Apart, Doubt, Phase, Planned, Step
+from perdure.core.memory.steps import NOTHING, PHASES, Apart, Phase, Planned, Step
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.memories import MemoryChanged, MemoryMoved, MemoryRun
 from perdure.ports.store import Head, Query, Row
-from perdure.services.judging import AT_ONCE, Judging
+from perdure.services.asking import Asking
+from perdure.services.judging import Judging
 from perdure.services.memories import Memories
+from perdure.services.runs import Chosen, Lost, Runs
 from perdure.services.shelves import Known
 from perdure.services.weighing import Weighed, Weighing
-from perdure.waiting import aside
+from perdure.waiting import aside, blocking
 
 BATCH: Final = 100
 """Steps of one append."""
 BACK: Final = 2_000
 """Events of one append when a run is undone."""
-ASKED: Final = 2_000
-"""Pairs that a model is asked about in one run, at most."""
 PAGE: Final = 500
 
 
@@ -88,10 +86,10 @@ class Consolidating:
     ):
         self._shelves = memories.shelves
         self._sessions = memories.shelves.sessions
-        self._judging = judging
+        self._runs = Runs(memories.shelves, fresh)
+        self._asking = None if judging is None else Asking(memories.shelves, self._runs, judging, batch)
         self._weighing = weighing
         self._batch = batch
-        self._fresh = fresh
         self._due: dict[Space, tuple[bytes, int | None]] = {}
 
     # ── running ──
@@ -113,15 +111,17 @@ class Consolidating:
         if trigger == "demand":
             plans.must_consolidate(plans.plan_of(shelf.plan), str(space))
         if dry:
-            found: dict[str, int] = {}
+            now, found = self._sessions.ambient.now(), dict[str, int]()
             for step in await self.preview(space):
                 found[step.phase] = found.get(step.phase, 0) + 1
-            return Run(id="", phase="dry", trigger=trigger, found=found, at=self._sessions.ambient.now())
-        run, ours = await self._begun(space, trigger)
-        busy = self._sessions.ambient.now() - run.at < self._fresh
-        if run.phase not in OPEN or (trigger == "schedule" and busy and not ours):
+            return Run(id="", phase="dry", trigger=trigger, found=found, began_at=now, at=now)
+        run, ours = await self._runs.begun(space, trigger)
+        if run.phase not in OPEN or (trigger == "schedule" and self._runs.is_busy(run) and not ours):
             return run
-        return await self._went_on(space, run, told)
+        try:
+            return await self._went_on(space, run if ours else await self._runs.claimed(space, run), told)
+        except Lost:
+            return await self._runs.awaited(space, run)
 
     async def preview(self, space: Space) -> tuple[Step, ...]:
         """The steps that a run would take now, as far as rules and vectors decide."""
@@ -136,45 +136,30 @@ class Consolidating:
             taken += [step for step in steps if bench.take(step)]
         return tuple(taken)
 
-    async def _begun(self, space: Space, trigger: str) -> tuple[Run, bool]:
-        """The run that is to be gone on with, or a new one, and whether it is; on schedule, the last one when none is
-        due.
-        """
-        id, now = self._sessions.fresh_id(), self._sessions.ambient.now()
-
-        def decide(shelf: Shelf) -> Sequence[Payload]:
-            if open_run(shelf) is not None or (trigger == "schedule" and not self._is_due(shelf, now)):
-                return []
-            return [MemoryRun(id=id, phase="began", trigger=trigger)]
-
-        shelf = (await self._shelves.write(space, decide))[0].shelf
-        run = shelf.runs.get(id) or open_run(shelf) or next(reversed(shelf.runs.values()), None)
-        return run or Run(id="", phase="ended", trigger=trigger), id in shelf.runs
-
-    def _is_due(self, shelf: Shelf, now: int) -> bool:
-        at = due_at(shelf, self._fresh)
-        return at is not None and at <= now
-
     async def _went_on(self, space: Space, run: Run, told: Callable[[Progress], None] | None) -> Run:
         known = await self._shelves.look(space)
         apart, reading = await self._apart(known), cache(read)
         begin = run.place.partition(":")[0]
         before = (await self._traced(space, run.id)).before if run.place else {}
         weighed, since = await self._weighed(known, before, reading), _last(known.shelf)
-        certain = CERTAIN if self._judging is not None else 0.0
+        asking = None if blocking() else self._asking
+        certain, lacking = CERTAIN if asking is not None else 0.0, [weighed.lacking]
+
+        def tell(phase: Phase, run: Run, done: int, total: int) -> None:
+            if told is not None:
+                told(Progress(run=run.id, phase=phase, done=done, total=total, found=run.found))
+
         for phase in PHASES[PHASES.index(begin) if begin in PHASES else 0 :]:
             known = await self._shelves.look(space)
             plan = await self._planned(phase, [*known.shelf], weighed.settled, since, apart, reading, certain)
             for first in range(0, len(plan.steps), self._batch):
-                run = await self._stepped(space, run.id, phase, plan.steps[first : first + self._batch])
-                if run.phase not in OPEN:
-                    return run
-                if told is not None:
-                    done = min(first + self._batch, len(plan.steps))
-                    told(Progress(run=run.id, phase=phase, done=done, total=len(plan.steps), found=run.found))
-            if plan.doubts and self._judging is not None:
-                run = await self._judged(self._judging, known, run, plan.doubts, told)
-        return await self._ended(space, run.id, weighed.lacking)
+                some = plan.steps[first : first + self._batch]
+                run = await self._runs.stepped(space, run, phase, _plainly(some))
+                tell(phase, run, first + len(some), len(plan.steps))
+            if plan.doubts and asking is not None:
+                run, unheard = await asking.over(space, run, plan.doubts, partial(tell, phase))
+                lacking.append(unheard)
+        return await self._runs.ended(space, run, "; ".join(filter(None, lacking)))
 
     async def _planned(
         self,
@@ -203,65 +188,6 @@ class Consolidating:
         now, since = self._sessions.ambient.now(), _last(known.shelf)
         memories = [memory for each in known.shelf if holds(memory := before.get(each.id, each), now)]
         return await aside(lambda: weighing.settled(memories, since, embedder, reading))
-
-    async def _stepped(
-        self, space: Space, id: str, phase: Phase, steps: Sequence[Step], model: str = "", cost: int = 0
-    ) -> Run:
-        """Take some steps, as far as they still fit, and write how far the run has got: all in one append."""
-        now = self._sessions.ambient.now()
-
-        def decide(shelf: Shelf) -> Sequence[Payload]:
-            run = shelf.runs[id]
-            if run.phase not in OPEN:
-                return []
-            bench, found = Bench(shelf.memories, id, now), dict(run.found)
-            for step in steps:
-                if bench.take(step):
-                    found[step.phase] = found.get(step.phase, 0) + 1
-            payloads = bench.events()
-            if not payloads and not cost:
-                return []
-            place = f"{phase}:{sum(found.values())}"
-            spent = {"model": model or run.model, "cost": run.cost + cost}
-            return [*payloads, MemoryRun(id=id, phase="stepped", place=place, found=found, **spent)]  # type: ignore[arg-type]
-
-        return (await self._shelves.write(space, decide))[0].shelf.runs[id]
-
-    async def _judged(
-        self,
-        judging: Judging,
-        known: Known,
-        run: Run,
-        doubts: Sequence[Doubt],
-        told: Callable[[Progress], None] | None,
-    ) -> Run:
-        """Have a model look at what is doubtful, as far as the budget goes; of the rest do what is done without one."""
-        memories, asking, total = known.shelf.memories, True, min(len(doubts), ASKED)
-        for first in range(0, len(doubts), AT_ONCE):
-            some = doubts[first : first + AT_ONCE]
-            pairs = [(memories[doubt.older], memories[doubt.newer]) for doubt in some]
-            left = judging.budget - run.cost
-            heard = await judging.judge(pairs, left, _key(run, some)) if asking and first < total else None
-            asking = heard is not None
-            words, model, cost = (heard.words, heard.model, heard.cost) if heard else (("",) * len(some), "", 0)
-            judgements = zip(some, words, strict=True)
-            steps = [step for doubt, word in judgements if (step := judged(doubt, word, memories)) is not None]
-            if steps or cost:
-                run = await self._stepped(known.space, run.id, "same", steps, model, cost)
-            if run.phase not in OPEN:
-                return run
-            if told is not None and asking:
-                done = min(first + AT_ONCE, total)
-                told(Progress(run=run.id, phase="same", done=done, total=total, found=run.found))
-        return run
-
-    async def _ended(self, space: Space, id: str, lacking: str) -> Run:
-        def decide(shelf: Shelf) -> Sequence[Payload]:
-            run = shelf.runs[id]
-            over = MemoryRun(id=id, phase="ended", place=lacking, found=run.found, model=run.model, cost=run.cost)
-            return [over] if run.phase in OPEN else []
-
-        return (await self._shelves.write(space, decide))[0].shelf.runs[id]
 
     # ── looking back ──
 
@@ -296,7 +222,9 @@ class Consolidating:
         """Write the next of what takes a run back; whether that was the last. Nothing if the log has grown."""
         payloads = trace.back()
         last = len(payloads) <= BACK
-        wanted: list[Payload] = [*payloads[:BACK], MemoryRun(id=run, phase="undone" if last else "undoing")]
+        spent = {"model": trace.shelf.runs[run].model, "cost": trace.shelf.runs[run].cost}
+        marked = MemoryRun(id=run, phase="undone" if last else "undoing", **spent)  # type: ignore[arg-type]
+        wanted: list[Payload] = [*payloads[:BACK], marked]
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
             return wanted if shelf.version == trace.shelf.version else []
@@ -313,9 +241,12 @@ class Consolidating:
         return await self._sessions.log.steadily(known.session, lambda head: self._read(head, Trace(run)))
 
     async def _apart(self, known: Known) -> Apart:
-        """Steps of runs that were undone: nobody wants them taken again."""
-        undone = {run.id for run in known.shelf.runs.values() if run.phase in ("undone", "undoing")}
-        if not undone:
+        """Steps of runs that were undone: nobody wants them taken again. And what a model was asked about by these, and
+        by those that are not over, or did not count.
+        """
+        runs = known.shelf.runs.values()
+        undone = {run.id for run in runs if run.phase in ("undone", "undoing")}
+        if not undone and not any(run.model and run.place for run in runs):
             return NOTHING
         taken: Taken = await self._sessions.log.steadily(known.session, lambda head: self._read(head, Taken(undone)))
         return taken.apart()
@@ -356,7 +287,7 @@ class Consolidating:
                 )
             except NotFound:
                 return None
-            known = self._due[space] = (row.digest, due_at(shelf, self._fresh))
+            known = self._due[space] = (row.digest, due_at(shelf, self._runs.fresh))
         return None if known[1] is None else (space, known[1])
 
     async def sweep(self, now: int | None = None) -> Swept:
@@ -375,10 +306,9 @@ def _last(shelf: Shelf) -> int:
     return max((run.began_at for run in shelf.runs.values() if run.phase == "ended" and not run.place), default=-1)
 
 
-def _key(run: Run, doubts: Sequence[Doubt]) -> str:
-    """The same for the same question of a run: one that is gone on with asks about fewer."""
-    named = "".join(f"{doubt.older}{doubt.newer}" for doubt in doubts)
-    return f"{run.id}:{blake2b(named.encode(), digest_size=8).hexdigest()}"
+def _plainly(steps: Sequence[Step]) -> Callable[[Mapping[str, Memory]], list[Chosen]]:
+    """All of them, whoever is asked or not."""
+    return lambda _: [(step, None) for step in steps]
 
 
 def _told(event: Event) -> Did:

@@ -98,7 +98,7 @@ async def _done_at(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine
     begun: list[asyncio.Task[T]] = []
 
     def begin() -> None:
-        begun.append(asyncio.get_running_loop().create_task(work()))
+        begun.append(asyncio.get_running_loop().create_task(_made(work)))
         begun[0].add_done_callback(over)
 
     def over(task: asyncio.Task[T]) -> None:
@@ -116,6 +116,11 @@ async def _done_at(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine
         if not ticket.done:
             loop.call_soon_threadsafe(lambda: begun and begun[0].cancel())
         raise
+
+
+async def _made(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Work that is made where it is done: what goes wrong with that is told to who waits as well."""
+    return await work()
 
 
 def _started() -> tuple[asyncio.AbstractEventLoop, Thread]:

@@ -1,11 +1,22 @@
-"""Asking a cheap model about pairs of memories, within a budget. Whatever goes wrong, rules alone decide."""
+"""Asking a cheap model about pairs of memories, one question at a time. Works under asyncio alone."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from perdure.core.errors import Invalid, PromptTooLong, ProviderFailed, ProviderRefused, UnknownModel
+from perdure.core.errors import (
+    Invalid,
+    PromptTooLong,
+    ProviderBusy,
+    ProviderDenied,
+    ProviderDown,
+    ProviderFailed,
+    ProviderRefused,
+    ProviderSlow,
+    UnknownModel,
+)
 from perdure.core.memory.judging import question, verdicts
 from perdure.core.memory.parts import Memory
 from perdure.core.memory.plans import ASKING
@@ -16,22 +27,42 @@ from perdure.core.talk.routes import Route
 from perdure.ports.provider import Sending
 from perdure.services.calling import Calling
 from perdure.services.pricing import price_of
-from perdure.waiting import blocking
 
-AT_ONCE: Final = 20
-"""Pairs in one question."""
+PATIENCE: Final = 120.0
+"""Seconds that a question may take, with all that is tried."""
+CREDIBLE: Final = 10
+"""So many times what an answer may cost at most, a provider's word about it is taken for an error."""
+NO_PRICE: Final = "not asked: the model has no price, and is not said to be free"
+FAILED: Final = "not asked: the model failed"
+
+
+class Unasked(Exception):
+    """Why nobody can be asked."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of whom, and what it may cost at most: one answer, and all that is tried."""
+
+    route: Route
+    ask: Ask
+    count: int
+    once: int
+    worst: int
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """A word for each pair (an empty one where there is none), who said so, and what it cost."""
+    """A word for each pair (an empty one where there is none), who said so, and what it cost. `lacking` says that
+    nobody is there to be asked more.
+    """
 
     words: tuple[str, ...]
     model: str = ""
     cost: int = 0
+    lacking: str = ""
 
 
 class Judging:
-    """Asks for one run after another. Works under asyncio alone: blocking callers get no judgement."""
+    """Whoever is asked, and what one run may spend on that."""
 
     def __init__(self, calling: Calling, known: Prices, *, model: str | None = None, budget: int = ASKING) -> None:
         self._calling = calling
@@ -39,32 +70,42 @@ class Judging:
         self._model = model
         self.budget = budget
 
-    async def judge(self, pairs: Sequence[tuple[Memory, Memory]], left: int, key: str) -> Judgement | None:
-        """What a model says of these; None when there is none, it fails, or it might cost more than is left."""
-        if blocking():
-            return None
+    def posed(self, pairs: Sequence[tuple[Memory, Memory]]) -> Question:
+        """A question about these. Raises `Unasked`."""
         try:
             route = self._calling.route(self._model or self._calling.models.cheap or None)
             ask = question(pairs, route.candidates[0].model)
-            worst = max(prices.worst(ask, self._price(route, number)) for number in range(len(route.candidates)))
-        except (UnknownModel, Invalid):
-            return None
-        if worst > left:
-            return None
-        return await self._asked(route, ask, len(pairs), worst, key)
+            each = [prices.worst(ask, self._price(route, number)) for number in range(len(route.candidates))]
+        except (UnknownModel, Invalid) as wrong:
+            raise Unasked(NO_PRICE) from wrong
+        upstreams = self._calling.models.upstreams
+        tries = [upstreams[one.provider].retries + 1 if one.provider in upstreams else 1 for one in route.candidates]
+        worst = sum(cost * often for cost, often in zip(each, tries, strict=True))
+        return Question(route=route, ask=ask, count=len(pairs), once=max(each), worst=worst)
 
-    async def _asked(self, route: Route, ask: Ask, count: int, worst: int, key: str) -> Judgement | None:
-        first = route.candidates[0]
+    async def judge(self, asked: Question, key: str) -> Judgement:
+        """What a model says. What it may have worked on in vain counts as what that costs at most."""
+        words = ("",) * asked.count
         try:
-            answered = await self._calling.whole(route, Sending(ask=ask, key=key))
+            async with asyncio.timeout(PATIENCE):
+                answered = await self._calling.whole(asked.route, Sending(ask=asked.ask, key=key))
         except (ProviderRefused, PromptTooLong):
-            return None
-        except ProviderFailed:  # it may have worked on it: what it could cost counts
-            return Judgement(words=("",) * count, model=first.model, cost=worst)
+            return Judgement(words=words)
+        except (ProviderFailed, TimeoutError) as error:
+            return Judgement(words=words, cost=asked.worst if _may_have_worked(error) else 0, lacking=FAILED)
         answer, candidate = answered.whole.answer, answered.candidate
-        cost = prices.cost(answer.usage, self._price(route, route.candidates.index(candidate)))
-        return Judgement(words=verdicts(answer, count), model=candidate.model, cost=cost)
+        cost = prices.cost(answer.usage, self._price(asked.route, asked.route.candidates.index(candidate)))
+        believed = 0 < cost <= CREDIBLE * asked.once
+        said = verdicts(answer, asked.count)
+        return Judgement(words=said, model=candidate.model, cost=cost if believed else asked.once)
 
     def _price(self, route: Route, number: int) -> prices.Price:
         candidate = route.candidates[number]
         return price_of(self._prices, candidate, self._calling.models.upstreams.get(candidate.provider))
+
+
+def _may_have_worked(error: Exception) -> bool:
+    """Whether somebody may have worked on what was asked, and want to be paid for it."""
+    if isinstance(error, ProviderSlow):
+        return True
+    return not isinstance(error, ProviderDenied | ProviderBusy | ProviderDown)

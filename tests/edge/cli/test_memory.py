@@ -159,6 +159,11 @@ def test_a_space_is_brought_into_order_and_that_is_taken_back(run: Run, asked: A
     assert len(asked("memory", "list", "--agent", "ana")["memories"]) == 1
     assert [item["run"] for item in asked("memory", "runs", "--agent", "ana")["runs"]] == [done["run"]]
     assert done["run"] in run("memory", "runs", "--agent", "ana").stdout
+    told = asked("memory", "steps", done["run"], "--agent", "ana")["steps"]
+    assert {step["did"] for step in told} == {"changed", "superseded"}
+    shown = run("memory", "steps", done["run"], "--agent", "ana").stdout
+    assert ("superseded" in shown, told[0]["id"] in shown) == (True, True)
+    assert run("memory", "steps", "no-such", "--agent", "ana").exit_code == exits.NOT_FOUND
     assert "took back" in run("memory", "undo", done["run"], "--agent", "ana").stdout
     assert len(asked("memory", "list", "--agent", "ana")["memories"]) == 2
     assert run("memory", "undo", "no-such", "--agent", "ana").exit_code == exits.NOT_FOUND

@@ -8,8 +8,10 @@ from perdure.core.memory.shelf import Run, Shelf
 
 OPEN: Final = ("began", "stepped")
 """Phases of a run that is not over."""
-FRESH: Final = 60_000_000
-"""Microseconds after its last step during which a run is taken to be under way somewhere."""
+FRESH: Final = 180_000_000
+"""Microseconds after its last step during which a run is taken to be under way somewhere: longer than a question may
+take.
+"""
 _PERIODS: Final = {"daily": DAY, "weekly": 7 * DAY}
 
 

@@ -32,7 +32,9 @@ DAYS: Final = 7
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A consolidation. `phase` is began, stepped, ended or undone; `found` counts what it did."""
+    """A consolidation. `phase` is began, stepped, ended or undone; `found` counts what it did. `place` is how far it
+    has got, or at its end who should have had a say and failed; `worker` is who is at it, or was.
+    """
 
     id: str
     phase: str
@@ -43,6 +45,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: int = 0
     model: str = ""
     cost: int = 0
+    worker: str = ""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -203,7 +206,7 @@ class Shelf:
             case MemoryRun(id=id) if id:
                 run = self.runs.get(id)
                 began = event.at if run is None else run.began_at
-                fields = msgspec.structs.asdict(data)
+                fields = {name: value for name, value in msgspec.structs.asdict(data).items() if name != "apart"}
                 if run is not None:
                     fields |= {"trigger": run.trigger, "found": data.found or run.found}
                 self.runs[id] = Run(**fields, began_at=began, at=event.at)

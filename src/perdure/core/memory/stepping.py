@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.memory.comparing import may_replace, since
+from perdure.core.memory.comparing import are_alike, may_replace, since
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.shelf import Shelf
 from perdure.core.memory.steps import Apart, Step
@@ -57,7 +57,9 @@ class Bench:
             self._move(memory, Status.ARCHIVED, "", step.reason)
             return True
         by = self.get(step.by)
-        if by is None or by.status is not Status.LIVE or memory.flags or by.flags or not may_replace(by, memory):
+        if by is None or by.status is not Status.LIVE or memory.flags or by.flags:
+            return False
+        if not may_replace(by, memory) or not are_alike(by, memory):
             return False
         self._give_way(memory, by, step)
         return True
@@ -198,7 +200,7 @@ class Trace:
 
 
 class Taken:
-    """Reads which steps some runs took, and what each of them made one."""
+    """Reads which steps some runs took, and what each of them made one; and what a model was asked about in any."""
 
     def __init__(self, runs: set[str]) -> None:
         self._runs = runs
@@ -207,12 +209,14 @@ class Taken:
         """Moves of the append that is read; its last event says of which phase they are."""
         self._one: dict[tuple[str, str], set[str]] = {}
         """By run and memory, all that the run made one with it."""
+        self._asked: set[tuple[str, str]] = set()
 
     def take(self, events: Iterable[Event]) -> None:
         """Read on."""
         for event in events:
             data = event.data
             if isinstance(data, MemoryRun):
+                self._asked.update(data.apart)
                 self._ran(data)
             elif isinstance(data, MemoryMoved | MemoryChanged) and data.run in self._runs and data.reason != UNDONE:
                 if isinstance(data, MemoryMoved):
@@ -226,7 +230,7 @@ class Taken:
         merged: dict[str, list[set[str]]] = {}
         for (_, id), together in self._one.items():
             merged.setdefault(id, []).append(together)
-        return Apart(frozenset(self._steps), merged)
+        return Apart(frozenset(self._steps), merged, frozenset(self._asked))
 
     def _ran(self, run: MemoryRun) -> None:
         moved, self._moved = self._moved, []

@@ -103,7 +103,10 @@ class MemoriesEmbedded(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MemoryRun(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A consolidation begins, gets on, ends or is undone (`phase`). `place` is how far it has got."""
+    """A consolidation begins, gets on, ends or is undone (`phase`). `place` is how far it has got, or at its end who
+    should have had a say and failed; `worker` is who is at it, `apart` the pairs that somebody was asked about and that
+    are left as they are.
+    """
 
     kind: ClassVar[str] = "memory_run"
     id: str = ""
@@ -113,6 +116,8 @@ class MemoryRun(Payload, frozen=True, kw_only=True, omit_defaults=True):
     found: dict[str, int] = {}
     model: str = ""
     cost: int = 0
+    worker: str = ""
+    apart: tuple[tuple[str, str], ...] = ()
 
     def aim(self) -> str | None:
         return self.id or None

@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "consolidate": ("remembering:consolidate", "Bring a space into order; it can be undone."),
     "reembed": ("remembering:reembed", "Make vectors that the present embedder has not made yet."),
     "runs": ("remembering:runs", "List consolidations."),
+    "steps": ("remembering:steps", "Show what a consolidation did, step by step."),
     "undo": ("remembering:undo", "Take back what a consolidation did."),
     "extract": ("learning:extract", "Keep what a session has taught."),
     "propose": ("learning:propose", "Propose a memory to others."),

@@ -1,4 +1,4 @@
-"""`memory spaces|stats|plan|consolidate|reembed|runs|undo|import|export`: a space of memories as a whole."""
+"""`memory spaces|stats|plan|consolidate|reembed|runs|steps|undo|import|export`: a space of memories as a whole."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from perdure.edge.cli.moving import STDIN, stdin_lines
 from perdure.edge.cli.opening import bringing, opened
 from perdure.edge.cli.options import json_option, store_option
 from perdure.edge.cli.spaces import WORDS, settings_given, space_of, space_option, spaces_in, tell_of_others
-from perdure.edge.cli.text import counted, day_and_time, moment, one_line, size
+from perdure.edge.cli.text import counted, day_and_time, dollars, moment, one_line, size
 
 if TYPE_CHECKING:
     from perdure.core.memory.shelf import Run
@@ -95,10 +95,11 @@ def plan(name: str | None, store: str, as_json: bool, **words: Any) -> None:
 @space_option
 @store_option
 @json_option
-@click.option("--dry-run", is_flag=True, help="Say what would be done; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done; write nothing, and ask no model.")
 def consolidate(store: str, as_json: bool, dry_run: bool, **words: Any) -> None:
     """Bring a space into order: what says the same becomes one, what is no longer true is superseded, what was of use
-    counts more, what nobody needs is archived. A run that was cut short is gone on with; `undo` takes it back.
+    counts more, what nobody needs is archived. A cheap model, where one is configured, is asked about what is in doubt.
+    A run that was cut short is gone on with; `undo` takes it back.
     """
     from perdure.edge.cli import output
     from perdure.edge.cli.talk import talk_given
@@ -112,6 +113,10 @@ def consolidate(store: str, as_json: bool, dry_run: bool, **words: Any) -> None:
         return
     which = "a consolidation" if dry_run else f"consolidation {run.id}"
     click.echo(f"{which} of {one_line(space.space)} {'would find' if dry_run else 'found'}: {_tally(run.found)}")
+    if run.model or run.cost:
+        click.echo(f"asked {one_line(run.model or 'a model')} for {dollars(run.cost)}")
+    if run.phase == "ended" and run.place:
+        click.echo(f"{one_line(run.place)}; the next one looks at all that again")
 
 
 @click.command()
@@ -158,6 +163,7 @@ def _run(run: "Run") -> dict[str, Any]:
         "at": moment(run.at),
         "model": run.model or None,
         "cost": run.cost,
+        "lacking": (run.place or None) if run.phase == "ended" else None,
     }
 
 
@@ -181,6 +187,30 @@ def runs(store: str, as_json: bool, **words: Any) -> None:
         return
     rows = [(run.id, run.phase, run.trigger, day_and_time(run.began_at), _tally(run.found)) for run in found]
     console.print(output.table(["run", "phase", "trigger", "began", "found"], rows, flexible=("found",)))
+
+
+@click.command()
+@click.argument("run")
+@space_option
+@store_option
+@json_option
+def steps(run: str, store: str, as_json: bool, **words: Any) -> None:
+    """Show what a consolidation did to which memory, and what was done to take it back."""
+    with opened(store, read_only=True, memory=WORDS) as db:
+        space = space_of(db, words)
+        found = space.steps(run)
+    if as_json:
+        told = [msgspec.structs.asdict(step) | {"at": moment(step.at)} for step in found]
+        documents.emit({"space": space.space, "run": run, "steps": told})
+        return
+    from perdure.edge.cli import output
+
+    console = output.screen()
+    if not found:
+        console.print("it changed nothing")
+        return
+    rows = [(step.id, step.did, step.by, step.reason) for step in found]
+    console.print(output.table(["memory", "did", "by", "why"], rows, flexible=("why",)))
 
 
 @click.command()

@@ -109,7 +109,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(description="providers of models, by name; see below. Without any, the built-in model answers"),
     ] = {}
     default_model: Annotated[str, Meta(description="the model where none is named, such as `anthropic/NAME`")] = ""
-    cheap_model: Annotated[str, Meta(description="the model for summaries and the like; unset: the default")] = ""
+    cheap_model: Annotated[
+        str,
+        Meta(description="the model for summaries and the like; unset: the default, save that memory asks none"),
+    ] = ""
     aliases: Annotated[dict[str, str], Meta(description="other names for models")] = {}
     fallbacks: Annotated[
         dict[str, tuple[str, ...]], Meta(description="who is asked when a model gives no answer, by its name or `*`")

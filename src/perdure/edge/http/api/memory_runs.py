@@ -30,7 +30,8 @@ class UndoBody(Place, kw_only=True, forbid_unknown_fields=True):
 
 class MemoryRunView(msgspec.Struct, kw_only=True):
     """A consolidation. `phase` is began, stepped, ended, undoing, undone or dry, `found` counts what it did; `cost` is
-    in micro-dollars, where a model was asked.
+    in micro-dollars, where a model was asked. `place` is how far it has got, or at its end who should have had a say
+    and failed.
     """
 
     id: str
@@ -176,7 +177,9 @@ async def undo_memory_run(ask: Ask) -> Answer:
 
 
 _DOCUMENTS = ("before", "after")
+_OF_RUNS = tuple(name for name in MemoryRunView.__struct_fields__ if name != "space")
 
 
 def _view(run: Run, place: Entered) -> MemoryRunView:
-    return MemoryRunView(space=place.told, **msgspec.structs.asdict(run))
+    facts = msgspec.structs.asdict(run)
+    return MemoryRunView(space=place.told, **{name: facts[name] for name in _OF_RUNS})

@@ -1,0 +1,138 @@
+"""Runs of a consolidation as they are written: begun, claimed, stepped, ended.
+
+Each batch of steps is one append together with how far the run has got, decided on the space as it stands then. So a
+run that is killed anywhere has done each of its steps wholly or not at all. Whoever goes on with a run claims it; who
+was at it finds out with the next thing that is to be written, and lets go.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from perdure.core.memory.cadence import OPEN, due_at, open_run
+from perdure.core.memory.parts import Memory, Space
+from perdure.core.memory.shelf import Run, Shelf
+from perdure.core.memory.stepping import Bench
+from perdure.core.memory.steps import Phase, Step
+from perdure.core.session.event import Payload
+from perdure.core.session.memories import MemoryRun
+from perdure.services.shelves import Shelves
+
+PAUSE: Final = 0.2
+"""Seconds between two looks at a run that somebody else is at."""
+Chosen = tuple[Step | None, tuple[str, str] | None]
+"""A step to take, and the pair it is about if somebody was asked: where it is not taken, that is left as it is."""
+Choosing = Callable[[Mapping[str, Memory]], Iterable[Chosen]]
+
+
+class Lost(Exception):
+    """The run is over, or somebody else is at it."""
+
+
+class Runs:
+    """What a consolidation writes of its runs."""
+
+    def __init__(self, shelves: Shelves, fresh: int) -> None:
+        self._shelves = shelves
+        self._ambient = shelves.sessions.ambient
+        self._fresh_id = shelves.sessions.fresh_id
+        self.fresh = fresh
+        """Microseconds after its last step during which a run is taken to be under way somewhere."""
+
+    async def begun(self, space: Space, trigger: str) -> tuple[Run, bool]:
+        """The run that is to be gone on with, or a new one, and whether it is; on schedule, the last one when none is
+        due.
+        """
+        id, worker, now = self._fresh_id(), self._fresh_id(), self._ambient.now()
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            if open_run(shelf) is not None or (trigger == "schedule" and not self._is_due(shelf, now)):
+                return []
+            return [MemoryRun(id=id, phase="began", trigger=trigger, worker=worker)]
+
+        shelf = (await self._shelves.write(space, decide))[0].shelf
+        run = shelf.runs.get(id) or open_run(shelf) or next(reversed(shelf.runs.values()), None)
+        return run or Run(id="", phase="ended", trigger=trigger), id in shelf.runs
+
+    def _is_due(self, shelf: Shelf, now: int) -> bool:
+        at = due_at(shelf, self.fresh)
+        return at is not None and at <= now
+
+    def is_busy(self, run: Run) -> bool:
+        """Whether somebody seems to be at it."""
+        return run.phase in OPEN and self._ambient.now() - run.at < self.fresh
+
+    async def claimed(self, space: Space, run: Run) -> Run:
+        """A run that somebody else was at, to be gone on with here. Raises `Lost`."""
+        worker = self._fresh_id()
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            now = shelf.runs[run.id]
+            return [_told(now, worker=worker)] if now.phase in OPEN else []
+
+        return await self._written(space, Run(id=run.id, phase=run.phase, worker=worker), decide)
+
+    async def stepped(
+        self, space: Space, run: Run, phase: Phase, choose: Choosing, *, model: str = "", cost: int = 0
+    ) -> Run:
+        """Take some steps, as far as they still fit, and write how far the run has got: all in one append. Raises
+        `Lost`; what was spent is written all the same.
+        """
+        now = self._ambient.now()
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            at = shelf.runs[run.id]
+            named, spent = model or at.model, at.cost + cost
+            if not _is_held(run, at):
+                return [_told(at, model=named, cost=spent)] if cost else []
+            bench, found, apart = Bench(shelf.memories, run.id, now), dict(at.found), list[tuple[str, str]]()
+            for step, pair in choose(shelf.memories):
+                if step is not None and bench.take(step):
+                    found[step.phase] = found.get(step.phase, 0) + 1
+                elif pair is not None:
+                    apart.append(pair)
+            payloads = bench.events()
+            if not payloads and not apart and not cost and named == at.model:
+                return []
+            marked = Run(id=run.id, phase="stepped", place=f"{phase}:{sum(found.values())}", found=found)
+            return [*payloads, _told(marked, model=named, cost=spent, worker=at.worker, apart=tuple(apart))]
+
+        return await self._written(space, run, decide)
+
+    async def ended(self, space: Space, run: Run, lacking: str) -> Run:
+        """Say that it has come to its end, and who should have had a say and failed. Raises `Lost`."""
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            at = shelf.runs[run.id]
+            return [_told(at, phase="ended", place=lacking)] if _is_held(run, at) else []
+
+        known = (await self._shelves.write(space, decide))[0]
+        at = known.shelf.runs[run.id]
+        if at.worker != run.worker:
+            raise Lost
+        return at
+
+    async def awaited(self, space: Space, run: Run) -> Run:
+        """A run that somebody else is at, when it is over or nobody seems to be at it any more."""
+        while True:
+            run = (await self._shelves.look(space)).shelf.runs[run.id]
+            if not self.is_busy(run):
+                return run
+            await self._ambient.sleep(PAUSE)
+
+    async def _written(self, space: Space, run: Run, decide: Callable[[Shelf], Sequence[Payload]]) -> Run:
+        at = (await self._shelves.write(space, decide))[0].shelf.runs[run.id]
+        if not _is_held(run, at):
+            raise Lost
+        return at
+
+
+def _is_held(run: Run, now: Run) -> bool:
+    """Whether who has `run` is still at it."""
+    return now.phase in OPEN and now.worker == run.worker
+
+
+def _told(run: Run, **changed: object) -> MemoryRun:
+    """A run as it is to be, for the log."""
+    fields: dict[str, object] = {"id": run.id, "phase": run.phase, "place": run.place, "found": run.found}
+    fields |= {"model": run.model, "cost": run.cost, "worker": run.worker, **changed}
+    return MemoryRun(**fields)  # type: ignore[arg-type]  # of the fields that both have
