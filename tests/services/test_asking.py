@@ -21,6 +21,7 @@ from perdure.services.calling import Calling
 from perdure.services.consolidating import Consolidating, Progress
 from perdure.services.judging import FAILED, NO_PRICE, Judging
 from perdure.services.memories import Memories
+from perdure.services.runs import Lost, Runs, Spent
 from perdure.services.weighing import Weighed, Weighing
 from perdure.waiting import drive
 from tests.services.consolidated import ANA, TOLD, Stop, live, memories_of, shelf, told
@@ -450,3 +451,19 @@ async def test_undoing_keeps_what_was_spent_and_asks_nobody_again(world: World) 
     assert (undone.phase, undone.model, undone.cost) == ("undone", "small", 40)
     again = await consolidating.run(ANA)
     assert (again.phase, again.found, len(provider.asked)) == ("ended", {}, 2)
+
+
+async def test_who_has_lost_a_run_sets_nothing_aside_and_nobody_more_than_there_is(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories, *GATES)
+    runs = Runs(memories.shelves, 1)
+    first, _ = await runs.begun(ANA, "demand")
+    second = await runs.claimed(ANA, first)
+    with pytest.raises(Lost):
+        await runs.set_aside(ANA, first, 60, 100)
+    assert (await runs.set_aside(ANA, second, 60, 100)).cost == 60
+    with pytest.raises(Spent):
+        await runs.set_aside(ANA, second, 60, 100)
+    with pytest.raises(Lost):
+        await runs.stepped(ANA, first, "same", lambda _: (), cost=-40)
+    assert (await runs.ended(ANA, second, "")).cost == 20

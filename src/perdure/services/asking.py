@@ -16,7 +16,7 @@ from perdure.core.memory.parts import Memory, Space, Status
 from perdure.core.memory.shelf import Run
 from perdure.core.memory.steps import Doubt
 from perdure.services.judging import FAILED, Judgement, Judging, Unasked
-from perdure.services.runs import Choosing, Chosen, Runs
+from perdure.services.runs import Choosing, Chosen, Runs, Spent
 from perdure.services.shelves import Shelves
 
 AT_ONCE: Final = 20
@@ -46,7 +46,7 @@ class Asking:
                 continue
             try:
                 run, heard = await self._asked(space, run, some)
-            except _Spent:
+            except Spent:
                 lacking = "" if run.model else NO_MONEY
                 left += some
                 break
@@ -75,17 +75,11 @@ class Asking:
         """Ask about pairs, and do what the answer comes to."""
         memories = (await self._shelves.look(space)).shelf.memories
         question = self._judging.posed([(memories[doubt.older], memories[doubt.newer]) for doubt in doubts])
-        if question.worst > self._judging.budget - run.cost:
-            raise _Spent
-        run = await self._runs.stepped(space, run, "same", lambda _: (), cost=question.worst)
+        run = await self._runs.set_aside(space, run, question.worst, self._judging.budget)
         heard = await self._judging.judge(question, _key(run, doubts))
         choose = _heeding(doubts, heard.words)
         spent = heard.cost - question.worst
         return await self._runs.stepped(space, run, "same", choose, model=heard.model, cost=spent), heard
-
-
-class _Spent(Exception):
-    """There is not enough left for another question."""
 
 
 def _is_live(memories: Mapping[str, Memory], id: str) -> bool:

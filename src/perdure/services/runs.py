@@ -12,13 +12,15 @@ from perdure.core.memory.cadence import OPEN, due_at, open_run
 from perdure.core.memory.parts import Memory, Space
 from perdure.core.memory.shelf import Run, Shelf
 from perdure.core.memory.stepping import Bench
-from perdure.core.memory.steps import Phase, Step
+from perdure.core.memory.steps import PHASES, Phase, Step
 from perdure.core.session.event import Payload
 from perdure.core.session.memories import MemoryRun
 from perdure.services.shelves import Shelves
 
 PAUSE: Final = 0.2
 """Seconds between two looks at a run that somebody else is at."""
+FIRST: Final = f"{PHASES[0]}:0"
+"""How far a run has got that has done nothing yet."""
 Chosen = tuple[Step | None, tuple[str, str] | None]
 """A step to take, and the pair it is about if somebody was asked: where it is not taken, that is left as it is."""
 Choosing = Callable[[Mapping[str, Memory]], Iterable[Chosen]]
@@ -26,6 +28,10 @@ Choosing = Callable[[Mapping[str, Memory]], Iterable[Chosen]]
 
 class Lost(Exception):
     """The run is over, or somebody else is at it."""
+
+
+class Spent(Exception):
+    """There is not enough left for another question."""
 
 
 class Runs:
@@ -71,11 +77,24 @@ class Runs:
 
         return await self._written(space, Run(id=run.id, phase=run.phase, worker=worker), decide)
 
+    async def set_aside(self, space: Space, run: Run, cost: int, most: int) -> Run:
+        """Have it cost so much more, as long as that is no more than it may. Raises `Spent`, or `Lost`."""
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            at = shelf.runs[run.id]
+            if not cost or not _is_held(run, at):
+                return []
+            if at.cost + cost > most:
+                raise Spent
+            return [_told(at, phase="stepped", place=at.place or FIRST, cost=at.cost + cost)]
+
+        return await self._written(space, run, decide)
+
     async def stepped(
         self, space: Space, run: Run, phase: Phase, choose: Choosing, *, model: str = "", cost: int = 0
     ) -> Run:
-        """Take some steps, as far as they still fit, and write how far the run has got: all in one append. Raises
-        `Lost`; what was spent is written all the same.
+        """Take some steps, as far as they still fit, and write how far the run has got: all in one append. `cost`
+        is what was spent beside what was set aside. Raises `Lost`; what was spent is written all the same.
         """
         now = self._ambient.now()
 
