@@ -9,7 +9,7 @@ from perdure.compose.memory import MemorySettings
 from perdure.core.memory.parts import vault
 from perdure.core.memory.plans import ASKING
 from perdure.core.memory.requests import Keeping
-from perdure.services.consolidating import ASKED
+from perdure.services.asking import ASKED
 
 
 @pytest.mark.parametrize("seed", [1, 2])
