@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from perdure.compose.weights import weights
-from perdure.core.errors import ProviderCut, ProviderDown, ProviderRefused
+from perdure.core.errors import NotFound, ProviderCut, ProviderDown, ProviderRefused
 from perdure.core.memory.parts import Memory, MemoryType, Source, vault
 from perdure.core.memory.requests import Changing, Keeping
 from perdure.core.memory.settling import Settled
 from perdure.core.memory.statements import Reading
+from perdure.core.session.memories import MemoriesUsed
 from perdure.core.talk.parts import Usage
 from perdure.core.talk.routes import Models, Upstream
 from perdure.ports.memory import Embedder
@@ -457,7 +458,7 @@ async def test_who_has_lost_a_run_sets_nothing_aside_and_nobody_more_than_there_
     memories = memories_of(world)
     await told(world, memories, *GATES)
     runs = Runs(memories.shelves, 1)
-    first, _ = await runs.begun(ANA, "demand")
+    first, _ = await runs.begun(ANA, "demand", asks=True)
     second = await runs.claimed(ANA, first)
     with pytest.raises(Lost):
         await runs.set_aside(ANA, first, 60, 100)
@@ -466,4 +467,135 @@ async def test_who_has_lost_a_run_sets_nothing_aside_and_nobody_more_than_there_
         await runs.set_aside(ANA, second, 60, 100)
     with pytest.raises(Lost):
         await runs.stepped(ANA, first, "same", lambda _: (), cost=-40)
-    assert (await runs.ended(ANA, second, "")).cost == 20
+    assert (await runs.ended(ANA, second)).cost == 20
+
+
+# ── gone on with by somebody else ──
+
+
+def stop_at(phase: str) -> Callable[[Progress], None]:
+    """A crash after the first batch of a phase."""
+
+    def crash(progress: Progress) -> None:
+        if progress.phase == phase:
+            raise Stop
+
+    return crash
+
+
+async def test_what_a_model_said_stands_whenever_a_pair_comes_up_again(world: World) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await many(memories)
+    provider.then(first_are("apart"), first_are("apart", 5))
+    consolidating = Consolidating(memories, judging(world, provider), weighing=Many(0.7))
+    assert (await consolidating.run(ANA)).phase == "ended"
+    for id in await shelf(memories):  # true from later on: they are looked at once more
+        world.ambient.advance(60)
+        await memories.update(ANA, id, Changing(valid_from=world.ambient.now()))
+    world.ambient.advance(60)
+    for again in (consolidating, Consolidating(memories, weighing=Many(0.7))):
+        run = await again.run(ANA)
+        assert (run.phase, run.found, len(provider.asked)) == ("ended", {}, 2)
+
+
+async def test_ranks_move_once_in_a_run_that_somebody_else_goes_on_with(world: World) -> None:
+    memories = memories_of(world)
+    await many(memories)
+    ids = list(await shelf(memories))
+    used = MemoriesUsed(counts=dict.fromkeys(ids, (0, 0, 10)))
+    await memories.shelves.write(ANA, lambda _: [used])
+    with pytest.raises(Stop):
+        await Consolidating(memories, batch=20).run(ANA, told=stop_at("rank"))
+    run = await Consolidating(memories_of(world), batch=20).run(ANA)
+    assert run.found == {"rank": 50}
+    assert {memory.importance for memory in (await shelf(memories)).values()} == {0.3}
+
+
+async def test_what_was_lacking_is_not_forgotten_by_who_goes_on(world: World) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await many(memories)
+    provider.then([DOWN])
+    consolidating = Consolidating(memories, judging(world, provider), weighing=Many(0.7))
+    with pytest.raises(Stop):
+        await consolidating.run(ANA, told=stop_at("same"))
+    run = await Consolidating(memories_of(world), weighing=Many(0.7)).run(ANA)
+    assert (run.phase, run.place, run.found) == ("ended", FAILED, {"same": 25})
+
+
+async def test_what_was_held_back_to_be_asked_about_is_done_by_who_has_nobody_to_ask(world: World) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await many(memories)
+
+    class Newer(Many):
+        def settled(self, memories: Sequence[Memory], *_: Any) -> Weighed:
+            pairs = super().settled(memories).settled
+            return Weighed(tuple(Settled(pair.older, pair.newer, "newer", 0.7) for pair in pairs))
+
+    def die() -> None:
+        raise Stop
+
+    provider.then([die])
+    with pytest.raises(Stop):
+        await Consolidating(memories, judging(world, provider), weighing=Newer(0.7)).run(ANA)
+    run = await Consolidating(memories_of(world), weighing=Newer(0.7)).run(ANA)
+    assert (run.phase, run.found) == ("ended", {"newer": 25})
+
+
+async def test_tries_in_vain_before_an_answer_are_counted(world: World) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await told(world, memories, *GATES)
+    patient = judging(world, provider, retries=2)
+    once = patient.posed([tuple((await shelf(memories)).values())]).once  # type: ignore[list-item]
+    provider.then([CUT], [DOWN], says('{"1": "apart"}'))
+    run = await Consolidating(memories, patient).run(ANA)
+    assert (run.cost, len(provider.asked)) == (once + 20, 3)
+
+
+async def test_who_waits_goes_on_when_nobody_is_at_the_run_any_more(world: World) -> None:
+    memories, provider, other = memories_of(world), Scripted(), Scripted()
+    await many(memories)
+    first = Consolidating(memories, judging(world, provider), weighing=Many(0.7))
+    second = Consolidating(memories_of(world), judging(world, other), weighing=Many(0.7))
+    other.then([asyncio.Event()])
+
+    async def come_and_go() -> None:
+        provider.then(first_are("apart"), first_are("apart", 5))
+        coming = asyncio.ensure_future(second.run(ANA))
+        await begun(other)
+        coming.cancel()
+
+    run = await asked_while(memories, first, provider, json.dumps({"1": "same"}), come_and_go)
+    assert (run.phase, run.place, len(await live(memories))) == ("ended", "", 50)
+
+
+async def test_what_is_erased_while_a_model_thinks_is_not_found(world: World) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await told(world, memories, *GATES)
+    consolidating = Consolidating(memories, judging(world, provider))
+
+    async def erase() -> None:
+        await world.erasure.erase(memories.shelves.session_of(ANA))
+
+    with pytest.raises(NotFound, match="erased"):
+        await asked_while(memories, consolidating, provider, '{"1": "same"}', erase)
+
+
+async def test_a_sweep_leaves_a_run_to_whoever_has_taken_it(world: World) -> None:
+    memories, provider, other = memories_of(world), Scripted(), Scripted()
+    await many(memories)
+    world.ambient.advance(86_400)
+    thought, coming = asyncio.Event(), list[Any]()
+    other.then([thought, *first_are("apart")], first_are("apart", 5))
+    sweeper = Consolidating(memories, judging(world, provider), weighing=Many(0.7))
+    second = Consolidating(memories_of(world), judging(world, other), weighing=Many(0.7))
+    mine = asyncio.Event()
+    provider.then([mine, *says("{}")])
+    sweeping = asyncio.ensure_future(sweeper.sweep())
+    await begun(provider)
+    coming.append(asyncio.ensure_future(second.run(ANA)))
+    await begun(other)
+    mine.set()
+    swept = await sweeping
+    assert swept.ran[str(ANA)].phase == "stepped"
+    thought.set()
+    assert (await coming[0]).phase == "ended"

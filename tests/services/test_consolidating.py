@@ -430,3 +430,33 @@ async def test_a_sweep_lets_a_fresh_run_be_and_takes_over_one_that_stopped(world
     assert (await other.run(ANA, trigger="schedule")).phase == "stepped"
     world.ambient.advance(181)
     assert (await other.sweep()).ran[str(ANA)].phase == "ended"
+
+
+async def test_an_undoing_that_was_cut_short_is_finished_before_another_run_begins(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    before = await shelf(memories)
+    consolidating = Consolidating(memories)
+    run = await consolidating.run(ANA)
+    writing, parts = memories.shelves.write, list[Any]()
+
+    async def cut(*given: Any) -> Any:
+        if parts:
+            raise Stop
+        parts.append(given)
+        return await writing(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("perdure.services.consolidating.BACK", 2)
+        patched.setattr(memories.shelves, "write", cut)
+        with pytest.raises(Stop):
+            await consolidating.undo(ANA, run.id)
+    assert (await consolidating.runs(ANA))[0].phase == "undoing"
+    again = await consolidating.run(ANA)
+    first, second = await consolidating.runs(ANA)
+    assert (first.phase, second.id, again.phase, again.found) == ("undone", again.id, "ended", {})
+    assert {id: (one.status, one.valid_to) for id, one in (await shelf(memories)).items()} == {
+        id: (one.status, one.valid_to) for id, one in before.items()
+    }

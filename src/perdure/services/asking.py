@@ -18,6 +18,7 @@ from perdure.core.memory.steps import Doubt
 from perdure.services.judging import FAILED, Judgement, Judging, Unasked
 from perdure.services.runs import Choosing, Chosen, Runs, Spent
 from perdure.services.shelves import Shelves
+from perdure.waiting import blocking
 
 AT_ONCE: Final = 20
 """Pairs in one question."""
@@ -31,23 +32,30 @@ Told = Callable[[Run, int, int], None]
 
 
 class Asking:
-    """Asks for runs."""
+    """Asks for runs. Without a judge, it does what is done then."""
 
-    def __init__(self, shelves: Shelves, runs: Runs, judging: Judging, batch: int) -> None:
+    def __init__(self, shelves: Shelves, runs: Runs, judging: Judging | None, batch: int) -> None:
         self._shelves, self._runs, self._judging, self._batch = shelves, runs, judging, batch
 
-    async def over(self, space: Space, run: Run, doubts: Sequence[Doubt], told: Told) -> tuple[Run, str]:
-        """The run when nothing is doubtful any more, and what was lacking. Raises `Lost`."""
+    @property
+    def can(self) -> bool:
+        """Whether there is somebody to be asked."""
+        return self._judging is not None and not blocking()
+
+    async def over(self, space: Space, run: Run, doubts: Sequence[Doubt], told: Told) -> Run:
+        """The run when nothing is doubtful any more. Raises `Lost`."""
         memories = (await self._shelves.look(space)).shelf.memories
-        questions, left = shared_out(doubts, memories, AT_ONCE, ASKED)
+        questions, left = shared_out(doubts, memories, AT_ONCE, ASKED if self.can else 0)
         total, done, vain, lacking = sum(map(len, questions)), 0, 0, ""
-        while questions and not lacking and vain < IN_VAIN:
-            if not (some := await self._live(space, questions.pop(0))):
+        while questions and not lacking:
+            some = questions.pop(0)
+            memories = (await self._shelves.look(space)).shelf.memories
+            some = [doubt for doubt in some if _is_live(memories, doubt)]
+            if not some:
                 continue
             try:
-                run, heard = await self._asked(space, run, some)
+                run, heard = await self._asked(space, run, some, memories)
             except Spent:
-                lacking = "" if run.model else NO_MONEY
                 left += some
                 break
             except Unasked as why:
@@ -55,35 +63,36 @@ class Asking:
                 left += some
                 break
             vain = 0 if any(heard.words) else vain + 1
-            lacking, done = heard.lacking, done + len(some)
+            lacking, done = FAILED if vain == IN_VAIN else heard.lacking, done + len(some)
+            run = await self._runs.lacked(space, run, lacking)
             told(run, done, total)
-        if vain == IN_VAIN:
-            lacking = FAILED
+        run = await self._runs.lacked(space, run, lacking)
         left += (doubt for some in questions for doubt in some)
         left = [doubt for doubt in left if doubt.otherwise is not None]
         for first in range(0, len(left), self._batch):
             run = await self._runs.stepped(space, run, "same", _otherwise(left[first : first + self._batch]))
-        return run, lacking
+        return run
 
-    async def _live(self, space: Space, doubts: Sequence[Doubt]) -> list[Doubt]:
-        """Those of which both memories are still there."""
-        memories = (await self._shelves.look(space)).shelf.memories
-        live = {id for doubt in doubts for id in (doubt.older, doubt.newer) if _is_live(memories, id)}
-        return [doubt for doubt in doubts if {doubt.older, doubt.newer} <= live]
-
-    async def _asked(self, space: Space, run: Run, doubts: Sequence[Doubt]) -> tuple[Run, Judgement]:
+    async def _asked(
+        self, space: Space, run: Run, doubts: Sequence[Doubt], memories: Mapping[str, Memory]
+    ) -> tuple[Run, Judgement]:
         """Ask about pairs, and do what the answer comes to."""
-        memories = (await self._shelves.look(space)).shelf.memories
-        question = self._judging.posed([(memories[doubt.older], memories[doubt.newer]) for doubt in doubts])
-        run = await self._runs.set_aside(space, run, question.worst, self._judging.budget)
-        heard = await self._judging.judge(question, _key(run, doubts))
+        judging = self._judging
+        assert judging is not None
+        question = judging.posed([(memories[doubt.older], memories[doubt.newer]) for doubt in doubts])
+        if question.worst > judging.budget:
+            raise Unasked(NO_MONEY)
+        run = await self._runs.set_aside(space, run, question.worst, judging.budget)
+        heard = await judging.judge(question, _key(run, doubts))
         choose = _heeding(doubts, heard.words)
         spent = heard.cost - question.worst
         return await self._runs.stepped(space, run, "same", choose, model=heard.model, cost=spent), heard
 
 
-def _is_live(memories: Mapping[str, Memory], id: str) -> bool:
-    return id in memories and memories[id].status is Status.LIVE
+def _is_live(memories: Mapping[str, Memory], doubt: Doubt) -> bool:
+    """Whether both are still there."""
+    both = (memories.get(id) for id in (doubt.older, doubt.newer))
+    return all(memory is not None and memory.status is Status.LIVE for memory in both)
 
 
 def _heeding(doubts: Sequence[Doubt], words: Sequence[str]) -> Choosing:

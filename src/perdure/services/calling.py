@@ -47,10 +47,11 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer, and who gave it."""
+    """A whole answer, who gave it, and what went wrong before."""
 
     candidate: Candidate
     whole: Whole
+    failed: tuple[PerdureError, ...] = ()
 
 
 class Calling:
@@ -108,11 +109,17 @@ class Calling:
     async def whole(self, route: Route, sending: Sending) -> Answered:
         """The whole answer. Raises what the first choice told when nobody answers."""
 
+        failed = list[PerdureError]()
+
         async def ask(provider: Provider, sent: Sending) -> Whole:
-            return await provider.whole(sent)
+            try:
+                return await provider.whole(sent)
+            except PerdureError as error:
+                failed.append(error)
+                raise
 
         candidate, whole = await self._somebody(route, sending, ask)
-        return Answered(candidate=candidate, whole=whole)
+        return Answered(candidate=candidate, whole=whole, failed=tuple(failed))
 
     async def close(self) -> None:
         """Let go of all connections."""

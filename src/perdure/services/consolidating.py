@@ -5,7 +5,7 @@ its end. No step is taken twice, whoever takes it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import cache, partial
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from perdure.services.memories import Memories
 from perdure.services.runs import Chosen, Lost, Runs
 from perdure.services.shelves import Known
 from perdure.services.weighing import Weighed, Weighing
-from perdure.waiting import aside, blocking
+from perdure.waiting import aside
 
 BATCH: Final = 100
 """Steps of one append."""
@@ -87,7 +87,7 @@ class Consolidating:
         self._shelves = memories.shelves
         self._sessions = memories.shelves.sessions
         self._runs = Runs(memories.shelves, fresh)
-        self._asking = None if judging is None else Asking(memories.shelves, self._runs, judging, batch)
+        self._asking = Asking(memories.shelves, self._runs, judging, batch)
         self._weighing = weighing
         self._batch = batch
         self._due: dict[Space, tuple[bytes, int | None]] = {}
@@ -115,13 +115,17 @@ class Consolidating:
             for step in await self.preview(space):
                 found[step.phase] = found.get(step.phase, 0) + 1
             return Run(id="", phase="dry", trigger=trigger, found=found, began_at=now, at=now)
-        run, ours = await self._runs.begun(space, trigger)
-        if run.phase not in OPEN or (trigger == "schedule" and self._runs.is_busy(run) and not ours):
-            return run
-        try:
-            return await self._went_on(space, run if ours else await self._runs.claimed(space, run), told)
-        except Lost:
-            return await self._runs.awaited(space, run)
+        for stopped in [run.id for run in shelf.runs.values() if run.phase == "undoing"]:
+            with suppress(Refused):
+                await self.undo(space, stopped)
+        run, ours = await self._runs.begun(space, trigger, asks=self._asking.can)
+        while run.phase in OPEN and (ours or trigger == "demand" or not self._runs.is_busy(run)):
+            try:
+                return await self._went_on(space, run if ours else await self._runs.claimed(space, run), told)
+            except Lost:
+                look = self._runs.seen if trigger == "schedule" else self._runs.awaited
+                run, ours = await look(space, run), False
+        return run
 
     async def preview(self, space: Space) -> tuple[Step, ...]:
         """The steps that a run would take now, as far as rules and vectors decide."""
@@ -142,8 +146,7 @@ class Consolidating:
         begin = run.place.partition(":")[0]
         before = (await self._traced(space, run.id)).before if run.place else {}
         weighed, since = await self._weighed(known, before, reading), _last(known.shelf)
-        asking = None if blocking() else self._asking
-        certain, lacking = CERTAIN if asking is not None else 0.0, [weighed.lacking]
+        run = await self._runs.lacked(space, run, weighed.lacking)
 
         def tell(phase: Phase, run: Run, done: int, total: int) -> None:
             if told is not None:
@@ -151,15 +154,16 @@ class Consolidating:
 
         for phase in PHASES[PHASES.index(begin) if begin in PHASES else 0 :]:
             known = await self._shelves.look(space)
-            plan = await self._planned(phase, [*known.shelf], weighed.settled, since, apart, reading, certain)
+            plan = await self._planned(
+                phase, [*known.shelf], weighed.settled, since, apart, reading, CERTAIN if run.asks else 0.0
+            )
             for first in range(0, len(plan.steps), self._batch):
                 some = plan.steps[first : first + self._batch]
                 run = await self._runs.stepped(space, run, phase, _plainly(some))
                 tell(phase, run, first + len(some), len(plan.steps))
-            if plan.doubts and asking is not None:
-                run, unheard = await asking.over(space, run, plan.doubts, partial(tell, phase))
-                lacking.append(unheard)
-        return await self._runs.ended(space, run, "; ".join(filter(None, lacking)))
+            if plan.doubts:
+                run = await self._asking.over(space, run, plan.doubts, partial(tell, phase))
+        return await self._runs.ended(space, run)
 
     async def _planned(
         self,
@@ -241,14 +245,14 @@ class Consolidating:
         return await self._sessions.log.steadily(known.session, lambda head: self._read(head, Trace(run)))
 
     async def _apart(self, known: Known) -> Apart:
-        """Steps of runs that were undone: nobody wants them taken again. And what a model was asked about by these, and
-        by those that are not over, or did not count.
+        """Steps of runs that were undone: nobody wants them taken again. So too those of a run that is not over; and
+        what a model was asked about by any.
         """
         runs = known.shelf.runs.values()
-        undone = {run.id for run in runs if run.phase in ("undone", "undoing")}
-        if not undone and not any(run.model and run.place for run in runs):
+        taken_by = {run.id for run in runs if run.phase in ("undone", "undoing") or (run.phase in OPEN and run.place)}
+        if not taken_by and not any(run.model for run in runs):
             return NOTHING
-        taken: Taken = await self._sessions.log.steadily(known.session, lambda head: self._read(head, Taken(undone)))
+        taken: Taken = await self._sessions.log.steadily(known.session, lambda head: self._read(head, Taken(taken_by)))
         return taken.apart()
 
     async def _read(self, head: Head, reader: "Any") -> "Any":

@@ -95,9 +95,9 @@ class Judging:
             return Judgement(words=words, cost=asked.worst if _may_have_worked(error) else 0, lacking=FAILED)
         answer, candidate = answered.whole.answer, answered.candidate
         cost = prices.cost(answer.usage, self._price(asked.route, asked.route.candidates.index(candidate)))
-        believed = 0 < cost <= CREDIBLE * asked.once
-        said = verdicts(answer, asked.count)
-        return Judgement(words=said, model=candidate.model, cost=cost if believed else asked.once)
+        believed = cost if 0 < cost <= CREDIBLE * asked.once else asked.once
+        vain = sum(map(_may_have_worked, answered.failed)) * asked.once
+        return Judgement(words=verdicts(answer, asked.count), model=candidate.model, cost=believed + vain)
 
     def _price(self, route: Route, number: int) -> prices.Price:
         candidate = route.candidates[number]

@@ -8,6 +8,7 @@ was at it finds out with the next thing that is to be written, and lets go.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from perdure.core.errors import NotFound
 from perdure.core.memory.cadence import OPEN, due_at, open_run
 from perdure.core.memory.parts import Memory, Space
 from perdure.core.memory.shelf import Run, Shelf
@@ -44,7 +45,7 @@ class Runs:
         self.fresh = fresh
         """Microseconds after its last step during which a run is taken to be under way somewhere."""
 
-    async def begun(self, space: Space, trigger: str) -> tuple[Run, bool]:
+    async def begun(self, space: Space, trigger: str, *, asks: bool) -> tuple[Run, bool]:
         """The run that is to be gone on with, or a new one, and whether it is; on schedule, the last one when none is
         due.
         """
@@ -53,7 +54,7 @@ class Runs:
         def decide(shelf: Shelf) -> Sequence[Payload]:
             if open_run(shelf) is not None or (trigger == "schedule" and not self._is_due(shelf, now)):
                 return []
-            return [MemoryRun(id=id, phase="began", trigger=trigger, worker=worker)]
+            return [MemoryRun(id=id, phase="began", trigger=trigger, worker=worker, asks=asks)]
 
         shelf = (await self._shelves.write(space, decide))[0].shelf
         run = shelf.runs.get(id) or open_run(shelf) or next(reversed(shelf.runs.values()), None)
@@ -72,7 +73,7 @@ class Runs:
         worker = self._fresh_id()
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
-            now = shelf.runs[run.id]
+            now = _at(shelf, run)
             return [_told(now, worker=worker)] if now.phase in OPEN else []
 
         return await self._written(space, Run(id=run.id, phase=run.phase, worker=worker), decide)
@@ -81,8 +82,8 @@ class Runs:
         """Have it cost so much more, as long as that is no more than it may. Raises `Spent`, or `Lost`."""
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
-            at = shelf.runs[run.id]
-            if not cost or not _is_held(run, at):
+            at = _at(shelf, run)
+            if not _is_held(run, at):
                 return []
             if at.cost + cost > most:
                 raise Spent
@@ -99,7 +100,7 @@ class Runs:
         now = self._ambient.now()
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
-            at = shelf.runs[run.id]
+            at = _at(shelf, run)
             named, spent = model or at.model, at.cost + cost
             if not _is_held(run, at):
                 return [_told(at, model=named, cost=spent)] if cost else []
@@ -112,37 +113,63 @@ class Runs:
             payloads = bench.events()
             if not payloads and not apart and not cost and named == at.model:
                 return []
-            marked = Run(id=run.id, phase="stepped", place=f"{phase}:{sum(found.values())}", found=found)
-            return [*payloads, _told(marked, model=named, cost=spent, worker=at.worker, apart=tuple(apart))]
+            place = f"{phase}:{sum(found.values())}"
+            marked = {"phase": "stepped", "place": place, "found": found, "apart": tuple(apart)}
+            return [*payloads, _told(at, model=named, cost=spent, **marked)]
 
         return await self._written(space, run, decide)
 
-    async def ended(self, space: Space, run: Run, lacking: str) -> Run:
-        """Say that it has come to its end, and who should have had a say and failed. Raises `Lost`."""
+    async def lacked(self, space: Space, run: Run, lacking: str) -> Run:
+        """Say who should have had a say and failed. Raises `Lost`."""
+        if not lacking or lacking in run.lacking:
+            return run
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
-            at = shelf.runs[run.id]
-            return [_told(at, phase="ended", place=lacking)] if _is_held(run, at) else []
+            at = _at(shelf, run)
+            told = f"{at.lacking}; {lacking}" if at.lacking else lacking
+            return [_told(at, lacking=told)] if _is_held(run, at) else []
 
-        known = (await self._shelves.write(space, decide))[0]
-        at = known.shelf.runs[run.id]
+        return await self._written(space, run, decide)
+
+    async def ended(self, space: Space, run: Run) -> Run:
+        """Say that it has come to its end. Raises `Lost`."""
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            at = _at(shelf, run)
+            return [_told(at, phase="ended", place=at.lacking)] if _is_held(run, at) else []
+
+        at = _at((await self._shelves.write(space, decide))[0].shelf, run)
         if at.worker != run.worker:
             raise Lost
         return at
 
+    async def seen(self, space: Space, run: Run) -> Run:
+        """A run as it is now. `NotFound` when what is remembered was erased meanwhile."""
+        found = (await self._shelves.look(space)).shelf.runs.get(run.id)
+        if found is None:
+            raise NotFound(f"what was remembered in {space} was erased while it was consolidated", space=str(space))
+        return found
+
     async def awaited(self, space: Space, run: Run) -> Run:
         """A run that somebody else is at, when it is over or nobody seems to be at it any more."""
         while True:
-            run = (await self._shelves.look(space)).shelf.runs[run.id]
+            run = await self.seen(space, run)
             if not self.is_busy(run):
                 return run
             await self._ambient.sleep(PAUSE)
 
     async def _written(self, space: Space, run: Run, decide: Callable[[Shelf], Sequence[Payload]]) -> Run:
-        at = (await self._shelves.write(space, decide))[0].shelf.runs[run.id]
+        at = _at((await self._shelves.write(space, decide))[0].shelf, run)
         if not _is_held(run, at):
             raise Lost
         return at
+
+
+def _at(shelf: Shelf, run: Run) -> Run:
+    """A run as the log tells it. `Lost` when that is gone."""
+    if run.id not in shelf.runs:
+        raise Lost
+    return shelf.runs[run.id]
 
 
 def _is_held(run: Run, now: Run) -> bool:
@@ -152,6 +179,6 @@ def _is_held(run: Run, now: Run) -> bool:
 
 def _told(run: Run, **changed: object) -> MemoryRun:
     """A run as it is to be, for the log."""
-    fields: dict[str, object] = {"id": run.id, "phase": run.phase, "place": run.place, "found": run.found}
-    fields |= {"model": run.model, "cost": run.cost, "worker": run.worker, **changed}
-    return MemoryRun(**fields)  # type: ignore[arg-type]  # of the fields that both have
+    names = ("id", "phase", "place", "found", "model", "cost", "worker", "asks", "lacking")
+    fields = {name: getattr(run, name) for name in names} | changed
+    return MemoryRun(**fields)

@@ -46,6 +46,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     cost: int = 0
     worker: str = ""
+    asks: bool = False
+    lacking: str = ""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -103,9 +103,9 @@ class MemoriesEmbedded(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MemoryRun(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A consolidation begins, gets on, ends or is undone (`phase`). `place` is how far it has got, or at its end who
-    should have had a say and failed; `worker` is who is at it, `apart` the pairs that somebody was asked about and that
-    are left as they are.
+    """A consolidation begins, gets on, ends or is undone (`phase`). `place` is how far it has got, at its end what was
+    `lacking`: who should have had a say and failed. `worker` is who is at it, `asks` whether it holds back what is not
+    certain, to ask about it, `apart` the pairs that somebody was asked about and that are left as they are.
     """
 
     kind: ClassVar[str] = "memory_run"
@@ -117,6 +117,8 @@ class MemoryRun(Payload, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     cost: int = 0
     worker: str = ""
+    asks: bool = False
+    lacking: str = ""
     apart: tuple[tuple[str, str], ...] = ()
 
     def aim(self) -> str | None:
