@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdure.core.memory.statements import exchanged, read
+from perdure.core.memory.tokens import unadorned
 
 PARAPHRASES = [
     ("Morpho USDC vault base APY: 2.3%", "The base APY of the Morpho USDC vault is currently 2.30 percent"),
@@ -17,6 +18,11 @@ PARAPHRASES = [
     ("The launch is on March 8, 2026", "The launch is on 2026-03-08"),
     ("Ana lives in Berlin", "For the record: Ana lives in Berlin"),
     ("Ana lives in Berlin", "As of this week, Ana lives in Berlin (heard again in the call)"),
+    ("Ana trades with at most 5x leverage", "Ana trades with no more than 5x leverage"),
+    ("The retry limit is 5", "The retry limit is **5**"),
+    ("The proxy runs on Caddy", "The proxy runs on `Caddy`."),
+    ("Call Ana first", "Still valid: call Ana first"),
+    ("Ana signs with a Ledger", "It bears repeating: Ana signs with a Ledger"),
     ("Café Central opens at 8", "cafe central opens at 8"),
 ]
 
@@ -24,6 +30,12 @@ PARAPHRASES = [
 @pytest.mark.parametrize(("one", "other"), PARAPHRASES)
 def test_paraphrases_have_the_same_terms(one: str, other: str) -> None:
     assert (read(one).bag, read(one).denied) == (read(other).bag, read(other).denied)
+    assert (read(one).symbols, read(one).marks.mood) == (read(other).symbols, read(other).marks.mood)
+
+
+@pytest.mark.parametrize("text", ["*.txt, *.md", "2 * 3 * 4", "a*b*c", "**kwargs and **options", "x ** 2 ** y", "5 *"])
+def test_signs_that_set_nothing_off_stay(text: str) -> None:
+    assert unadorned(text) == text
 
 
 ONE_THING = [

@@ -10,7 +10,7 @@ from perdure.core.memory.booking import times_of
 from perdure.core.memory.framing import PRONOUNS, Frame, frame_of
 from perdure.core.memory.lexicon import DENIALS, DIRECTIONS, NOW
 from perdure.core.memory.marking import Marks, marks_of
-from perdure.core.memory.tokens import Token, tokens_of
+from perdure.core.memory.tokens import Token, tokens_of, unadorned
 
 LONGEST: Final = 2_000
 """Characters of a memory that are read as one statement; longer ones are compared as they are written."""
@@ -55,6 +55,7 @@ Reading: TypeAlias = Callable[[str], Statement]
 
 def read(text: str) -> Statement:
     """What a text states."""
+    text = unadorned(text)
     tokens = tuple(tokens_of(text))
     said = [token for token in tokens if token.term]
     terms = tuple(token.term.removeprefix("!") for token in _listed(tokens) if token.term)

@@ -47,7 +47,10 @@ _PHRASES: Final = tuple(
 _ASIDE: Final = re.compile(
     r"^(?:(?:(?:\w+ )?note|reminder|remember|fyi|(?:\w+ )?update|apparently|heads[- ]up|noted|btw|for the record|memo"
     r"|(?:minor |quick |small )?(?:correction|change)|(?:new |latest |more )?(?:info|information|news)|just so you know"
-    r"|for reference|latest|new|revised|confirmed|important|context|background)\b(?: that)?[:,] "
+    r"|for reference|latest|new|revised|confirmed|important|context|background"
+    r"|still (?:true|valid|so|current|applies|holds)|to repeat|repeating|unchanged|same as before"
+    r"|as (?:before|ever|always|(?:already )?(?:said|noted|mentioned)(?: before| already| earlier)?)"
+    r"|(?:it |this )?(?:bears|(?:is )?worth) (?:repeating|noting|mentioning))\b(?: that)?[:,] "
     r"|(?:note|reminder|remember|fyi|apparently|heads[- ]up|noted|btw) (?:that )?"
     r"|(?:the )?user (?:says|said|mentioned|noted|confirmed|told us|reports|reported|added|explained)\b(?: that)?[:,]? "
     r"(?!(?:that )?(?:they|he|she|it)\b)"
@@ -61,6 +64,8 @@ _ASIDE: Final = re.compile(
     re.IGNORECASE,
 )
 """What is said about a note and not by it, before and after it."""
+_EMPHASIS: Final = re.compile(r"(?<![\w*`])(\*{1,3}|`{1,3})(?=[\w$€£\"'(-])([^*`\n]+)(?<=[\w%)\"'.!?])\1(?![\w*`])")
+"""Words that are set in bold, slanted or as code."""
 _LONGEST: Final = 20
 """Digits of a number; what has more is a name."""
 _SIGNS: Final = {"$": "usd", "€": "eur", "£": "gbp"}
@@ -75,6 +80,11 @@ class Token(msgspec.Struct, frozen=True, gc=False):
     """Whether it names something: written large within a sentence, or with digits in it."""
     large: bool = False
     """Whether it is written large, be it only because it begins a sentence."""
+
+
+def unadorned(text: str) -> str:
+    """A text without what sets words off: they say the same in bold."""
+    return _EMPHASIS.sub(r"\2", text)
 
 
 def tokens_of(text: str) -> list[Token]:
