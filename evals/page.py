@@ -21,9 +21,10 @@ freely, by writers who knew nothing of rules or weights, and nothing was learnt 
 people note things down, `folks`, `forty` and `coder` as assistants do (of a few hundred people, of forty whom they
 know by first name, of projects and who works on them), `mingled`, `public` and `team` with the two notes of a pair
 worded apart from each other, so that they share few words (`Everything we sell to Redfern Textiles is reduced by half`
-and `We agreed to give Redfern Textiles 50% off`). `claimed` and `checked` are by writers who were told what
-consolidation claims to do and that they should check it, and nothing else. The other sets of evals/wordings are what
-was learnt from (`make learn-reader`, `make learn-pairs`), and four by which it was told how sure one must be.
+and `We agreed to give Redfern Textiles 50% off`). `claimed`, `checked` and `tested` are by writers who were told what
+consolidation claims to do and that they should check it, and nothing else; `tested` came last, when all else was done.
+The other sets of evals/wordings are what was learnt from (`make learn-reader`, `make learn-pairs`), and four by which
+it was told how sure one must be.
 
 A few things are not quite as untouched as that: pairs of `folks` and `team` that were never compared were read before
 it was mended how kin are recognised (`mum`, `neighbour Carol`), four misses of `claimed` were seen, and of two earlier

@@ -7,10 +7,10 @@ ledgers, mingled, premises, private, public, software, systems, team, trade, var
 were worded apart from each other, and share few words. Twenty-seven are as agents note things down (accounts,
 assisting, bodies, bureau, campus, clients, clubs, coach, coder, coding, craft, daily, desk, estate, folks, forty,
 living, money, onchain, own, platform, shop, single, supporting, ventures, village, works): many notes of each of a few
-subjects, each thing said in several ways. Sixteen are by writers who were told what consolidation claims to do, and
-nothing else (cases, chat, checked, circle, claimed, company, counter, firm, lifestyle, mixture, oneself, outings,
-persons, secretary, stack, treasury). From ten sets nothing is learnt, and from four only how sure to be. What the
-package has was learnt before chat, company, persons and treasury were there.
+subjects, each thing said in several ways. Eighteen are by writers who were told what consolidation claims to do, and
+nothing else (accepted, cases, chat, checked, circle, claimed, company, counter, firm, lifestyle, mixture, oneself,
+outings, persons, secretary, stack, tested, treasury). From eleven sets nothing is learnt, and from four only how sure
+to be. What the package has was learnt before accepted, chat, company, persons and treasury were there.
 
 Of most sets of the last two kinds there are further draws: the same sentences put together anew.
 """
@@ -22,7 +22,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-HELD_OUT = ("general", "mixed", "mingled", "public", "team", "folks", "forty", "coder", "claimed", "checked")
+HELD_OUT = (
+    *("general", "mixed", "mingled", "public", "team", "folks"),
+    *("forty", "coder", "claimed", "checked", "tested"),
+)
 """Sets from which nothing is learnt: what the figures are told by."""
 TUNED_ON = ("living", "craft", "clubs", "mixture")
 """Sets by which it is told how much each voice weighs, and how sure one must be; nothing else is learnt from them."""
