@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from evals.asking import recorded
-from evals.planted import COUNT, evaluate, planted, truth, worded
+from evals.drawing import COUNT, drawn
+from evals.planted import evaluate, truth, worded
 from evals.wordings import HELD_OUT
 
 PAGE = Path(__file__).parents[1] / "docs" / "CONSOLIDATION-EVAL.md"
@@ -58,7 +59,7 @@ async def table() -> int:
     """Measure all that stands in the page, and write it."""
     lines, good, said = [_HEAD], True, recorded()
     for name in ("drawn", *HELD_OUT):
-        memories = planted(COUNT, 7) if name == "drawn" else worded(name)
+        memories = drawn(COUNT, 7) if name == "drawn" else worded(name)
         words = {"nobody": None, "a model": said, "who knows": truth(memories)}
         for embedder, reader, asked in WAYS:
             if asked == "a model" and name == "drawn":

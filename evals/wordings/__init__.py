@@ -2,7 +2,7 @@
 
 Each set has 5,000 notes of one field, made from several hundred sentences: pairs of which the later one repeats the
 earlier one in other words, or makes it untrue; notes that are over, or trifles; and notes that are to be left alone.
-`drawn` comes from the generator of `evals.planted`. Thirteen sets are harder than the others (folk, institutions,
+`drawn` comes from the generator of `evals.drawing`. Thirteen sets are harder than the others (folk, institutions,
 ledgers, mingled, premises, private, public, software, systems, team, trade, varied, working): the two notes of a pair
 were worded apart from each other, and share few words. Twenty-seven are as agents note things down (accounts,
 assisting, bodies, bureau, campus, clients, clubs, coach, coder, coding, craft, daily, desk, estate, folks, forty,
