@@ -95,6 +95,7 @@ class _Barrage:
         line = Line(self._server.host, self._server.port)
         document = await self._asked(line, "GET", "/openapi.json")
         await self._supplied(line)
+        await self._remembered(line)
         self._operations = Operations(document, self.pool)
         await asyncio.gather(*(self._lane() for _ in range(LANES)))
         self._tally.after = self._server.resident()
@@ -169,6 +170,13 @@ class _Barrage:
         pool.blobs[:] = [blob["sha256"]]
         page = await self._asked(line, "GET", "/v1/sessions?limit=1")
         pool.cursors[:] = [page["cursor"]] if page["cursor"] else []
+
+    async def _remembered(self, line: Line) -> None:
+        """Notes that are searched and laid beside each other: what is loaded for that, once, is no growth."""
+        for content in ("Prefers a window seat on night trains", "On night trains a window seat is preferred"):
+            await self._asked(line, "POST", "/v1/memory", {"content": content, "memory_type": "preference"})
+        await self._asked(line, "POST", "/v1/memory/search", {"query": "Which seat?"})
+        await self._asked(line, "POST", "/v1/memory/consolidate", {})
 
     async def _asked(
         self, line: Line, method: str, path: str, body: Any = None, media: str = "application/json"
