@@ -82,11 +82,11 @@ def test_spaces_do_not_see_each_other(db: perdure.Perdure) -> None:
 
 def test_other_words_take_the_place_of_a_memory_and_what_it_was_stays_known(db: perdure.Perdure) -> None:
     ana = db.memory("ana")
-    old = ana.add(HOME, valid_from=1_000)
+    old = ana.add(HOME, valid_from=10**15)
     new = ana.update(old.id, content="Lives in Porto", reason="moved")
     assert (new.supersedes, ana.get(old.id).status) == ((old.id,), Status.SUPERSEDED)
     assert contents(ana.search("lives where")) == ["Lives in Porto"]
-    assert contents(ana.search("lives where", at=2_000)) == [HOME]
+    assert contents(ana.search("lives where", at=10**15 + 1)) == [HOME]
     assert [memory.id for memory in ana.history(old.id)] == [old.id, new.id]
     assert ana.history(new.id) == ana.history(old.id)
     louder = ana.update(new.id, importance=1.0, metadata={"since": "May"}, memory_type="episode")
@@ -260,7 +260,7 @@ def test_an_export_goes_into_a_file_that_is_there_whole(db: perdure.Perdure, tmp
         (lambda ana: ana.add("x", importance="much"), "importance"),
         (lambda ana: ana.add("x", metadata=[1]), "metadata"),
         (lambda ana: ana.add("x", subjects="ana"), "subjects are a list"),
-        (lambda ana: ana.add("x", valid_from=2, valid_to=1), "valid_to"),
+        (lambda ana: ana.add("x", valid_from=2 * 10**15, valid_to=10**15), "valid_to"),
         (lambda ana: ana.add("x", source={"kind": "rumour"}), "kind"),
         (lambda ana: ana.add_many("abc"), "list of texts or documents"),
         (lambda ana: ana.add_many([{"content": "x", "colour": "red"}]), "colour"),
@@ -593,3 +593,36 @@ def test_settings_are_checked_however_they_are_given(asking: Any) -> None:
     for given in (MemorySettings(asking=asking), {"asking": asking}):
         with pytest.raises(Invalid, match="asking"):
             perdure.open(":memory:", memory=given)
+
+
+# ── times that are given in seconds ──
+
+
+@pytest.mark.parametrize("wrong", [1_790_000_000, 1_790_000_000_000, 1])
+def test_a_time_that_looks_like_seconds_is_refused_and_its_field_named(db: perdure.Perdure, wrong: int) -> None:
+    ana = db.memory("ana")
+    one = ana.add("tea")
+    for name in ("valid_from", "valid_to"):
+        for call in (
+            lambda name=name: ana.add("x", **{name: wrong}),
+            lambda name=name: ana.add_many([{"content": "x", name: wrong}]),
+            lambda name=name: ana.update(one.id, **{name: wrong}),
+        ):
+            with pytest.raises(Invalid, match=rf"microseconds since 1970; {wrong} looks like .*seconds") as refused:
+                call()
+            assert refused.value.fields["field"] == name
+        with pytest.raises(BadExport, match="looks like"):
+            ana.import_([{"content": "x", name: wrong}])
+    assert [memory.content for memory in ana.list()] == ["tea"]
+
+
+def test_a_day_before_1973_is_kept_and_taken_elsewhere(db: perdure.Perdure) -> None:
+    ana, ben = db.memory("ana"), db.memory("ben")
+    born, wed = datetime(1971, 6, 1, tzinfo=UTC), datetime(1972, 6, 1, tzinfo=UTC)
+    one = ana.add("Ana was born", valid_from=born)
+    assert ana.update(one.id, valid_to=wed).valid_to == 76_204_800_000_000
+    ana.add("Ana was small", valid_from=-5, valid_to=0)
+    assert ben.import_(ana.export()).kept == 2
+    assert [(memory.valid_from, memory.valid_to) for memory in ben.list()] == [
+        (memory.valid_from, memory.valid_to) for memory in ana.list()
+    ]

@@ -9,6 +9,9 @@ import perdure
 from perdure.core.errors import BadExport, Invalid, MemoryRefused
 from perdure.core.memory.parts import Status
 
+DAYS = 10**15
+"""Microseconds: some years after 1970, lest they be taken for seconds."""
+
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[perdure.Perdure]:
@@ -27,18 +30,18 @@ def test_a_key_whose_memory_was_forgotten_is_refused_and_keeps_nothing(db: perdu
 
 def test_a_change_does_not_make_a_memory_end_before_it_begins(db: perdure.Perdure) -> None:
     ana = db.memory("ana")
-    one = ana.add("the bridge is closed", valid_from=2_000_000, valid_to=3_000_000)
-    for change in ({"valid_to": 1_000_000}, {"valid_from": 3_000_000}):
+    one = ana.add("the bridge is closed", valid_from=2 * DAYS, valid_to=3 * DAYS)
+    for change in ({"valid_to": DAYS}, {"valid_from": 3 * DAYS}):
         with pytest.raises(Invalid, match="turn them round"):
             ana.update(one.id, **change)
-    assert ana.update(one.id, valid_to=2_000_001) == ana.get(one.id)
-    assert ana.update(one.id, valid_from=5_000_000, valid_to=6_000_000).valid_from == 5_000_000
+    assert ana.update(one.id, valid_to=2 * DAYS + 1) == ana.get(one.id)
+    assert ana.update(one.id, valid_from=5 * DAYS, valid_to=6 * DAYS).valid_from == 5 * DAYS
 
 
 @pytest.mark.parametrize("away", ["archive", "quarantine"])
 def test_what_was_superseded_before_it_was_put_away_is_so_when_it_comes_back(db: perdure.Perdure, away: str) -> None:
     ana = db.memory("ana")
-    old = ana.add("Ana lives in Lisbon", valid_from=1_000_000)
+    old = ana.add("Ana lives in Lisbon", valid_from=DAYS)
     new = ana.update(old.id, content="Ana lives in Porto")
     before = ana.get(old.id)
     assert getattr(ana, away)(old.id) == ana.restore(old.id) == 1
@@ -79,11 +82,11 @@ def test_a_line_that_is_nested_too_deeply_is_named(db: perdure.Perdure) -> None:
 
 def test_an_export_is_taken_in_whatever_times_its_memories_have(db: perdure.Perdure) -> None:
     ana, ben = db.memory("ana"), db.memory("ben")
-    ana.add("the fair was in May", valid_to=5_000_000)
-    red = ana.add("the tower is red", valid_from=9_000_000)
-    ana.update(red.id, content="the tower is blue", valid_from=7_000_000)
+    ana.add("the fair was in May", valid_to=5 * DAYS)
+    red = ana.add("the tower is red", valid_from=9 * DAYS)
+    ana.update(red.id, content="the tower is blue", valid_from=7 * DAYS)
     sea = ana.add("Ana lives at the sea")
-    ana.update(sea.id, content="Ana lives in the hills", valid_from=8_000_000)
+    ana.update(sea.id, content="Ana lives in the hills", valid_from=8 * DAYS)
     assert ben.import_(ana.export()).kept == 5
     assert [ben.import_(ana.export()).kept, ana.import_(ana.export()).kept, ana.import_(ben.export()).kept] == [0, 0, 0]
     told = [[(one.content, one.status, one.valid_to) for one in space.list(statuses=[*Status])] for space in (ana, ben)]

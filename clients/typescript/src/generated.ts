@@ -81,13 +81,17 @@ export interface Audited {
   after: number | null;
 }
 
-/** Memories to be kept, all or none, in this order. */
+/**
+ * Memories to be kept, all or none, in this order. Times that look like seconds are refused, unless all of them
+ * are `exact`, as those of an export are.
+ */
 export interface BatchBody {
   namespace?: "clade" | "lethe" | "vault" | null;
   agent?: string | null;
   clade?: string | null;
   owner?: string | null;
   items: KeepFields[];
+  exact?: boolean;
 }
 
 /** A blob; `ref` is what a message or a document points to it by. */
@@ -587,7 +591,8 @@ export type JsonPatch = ({
 
 /**
  * A memory to be kept, and where. It matters from 0 to 1 and was true from `valid_from` to `valid_to`, if those
- * are known; it takes the place of those it `supersedes`. `subjects` are people it is about.
+ * are known; it takes the place of those it `supersedes`. `subjects` are people it is about. Times that look like
+ * seconds are refused, unless they are `exact`.
  */
 export interface KeepBody {
   content: string;
@@ -625,6 +630,7 @@ export interface KeepFields {
   valid_from?: number | null;
   valid_to?: number | null;
   supersedes?: string[];
+  exact?: boolean;
 }
 
 /**
@@ -1406,7 +1412,7 @@ export interface UndoneRun {
 
 /**
  * What is to be another way; what is not given stays. Other content is another memory, which takes the place of
- * this one.
+ * this one. Times that look like seconds are refused, unless they are `exact`.
  */
 export interface UpdateBody {
   namespace?: "clade" | "lethe" | "vault" | null;
@@ -1446,6 +1452,7 @@ export interface Version {
 
 /** Which children to wait for, all that are at work if none are named, and for how many seconds. */
 export interface WaitBody {
+  exact?: boolean;
   children?: string[] | null;
   timeout?: number;
 }

@@ -10,7 +10,7 @@ import msgspec
 from perdure.core.errors import Invalid
 from perdure.core.memory.owning import vault_of
 from perdure.core.memory.parts import LETHE, Memory, Source, Space, vault
-from perdure.core.memory.requests import CHOICES, Keeping, must_keep
+from perdure.core.memory.requests import CHOICES, Keeping, must_be_micros, must_keep
 from perdure.core.session.shown import LONGEST, shown
 from perdure.edge import given
 from perdure.edge.given import Time
@@ -65,8 +65,8 @@ def keeping_of(one: Kept) -> Keeping:
     if "type" in fields:
         fields["memory_type"] = fields.pop("type")
     for name in ("valid_from", "valid_to"):
-        if isinstance(fields.get(name), datetime):
-            fields[name] = time_of(fields[name], name)
+        if name in fields:
+            fields[name] = _told(fields[name], name)
     source = fields.get("source")
     if isinstance(source, Source):  # msgspec takes it as it is, and Python does not look
         fields["source"] = msgspec.structs.asdict(source)
@@ -129,6 +129,19 @@ def _hint(id: Any) -> str:
     if isinstance(id, Scored):
         return "give its .memory.id"
     return "give the ids one by one, as *ids" if isinstance(id, list | tuple | set | frozenset) else ""
+
+
+def moment_of(value: Time, name: str) -> int | None:
+    """When something began or ended to be true, in microseconds; `Invalid` where seconds are given."""
+    return time_of(_told(value, name), name)
+
+
+def _told(value: Any, name: str) -> Any:
+    """A time as its writer gives it; what is no number is certain."""
+    if isinstance(value, datetime):
+        return time_of(value, name)
+    must_be_micros(value, name, "give a datetime to be certain")
+    return value
 
 
 def time_of(value: Time, name: str) -> int | None:

@@ -13,7 +13,7 @@ from perdure.core.memory.plans import Plan, plan_of
 from perdure.core.memory.requests import MAX_BATCH, Changing, Keeping, Seeking
 from perdure.core.session.shown import shown
 from perdure.edge import files, given
-from perdure.edge.asked import Kept, each_kept, id_of, keeping_of, request, several, some, time_of
+from perdure.edge.asked import Kept, each_kept, id_of, keeping_of, moment_of, request, several, some, time_of
 from perdure.edge.driving import Blocking, blocking, each
 from perdure.edge.given import Progress, Time
 from perdure.edge.recollecting import Bringing, Imported, lines_of, there_of
@@ -127,8 +127,8 @@ class AsyncMemorySpace(Refining):
             importance=importance,
             metadata=metadata,
             subjects=None if subjects is None else given.texts_of(subjects, "subject"),
-            valid_from=time_of(valid_from, "valid_from"),
-            valid_to=time_of(valid_to, "valid_to"),
+            valid_from=moment_of(valid_from, "valid_from"),
+            valid_to=moment_of(valid_to, "valid_to"),
             reason=reason,
         )
         return await self._change(id_of(id), asked)

@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.core.errors import BadExport, Invalid
 from perdure.core.memory.parts import TRUST, Memory, Source, Status, Trust
-from perdure.core.memory.requests import MAX_BATCH, Keeping, lesser, must_keep
+from perdure.core.memory.requests import MAX_BATCH, Keeping, lesser, must_be_micros, must_keep
 from perdure.core.session.shown import shown
 from perdure.edge.given import Progress
 from perdure.waiting import aside
@@ -27,6 +27,8 @@ KNOWN: Final = frozenset(Keeping.__struct_fields__) - {"memory_type", "supersede
 """Fields of a line that say something about a memory wherever it is kept."""
 THERE: Final = frozenset(Memory.__struct_fields__) | {"memory_type"}
 """Fields of a line that mean something; any other is kept as metadata."""
+EXPORTED: Final = frozenset({"id", "recorded_at"})
+"""Fields that an export's lines have: its times are what they are, whatever they look like."""
 LEFT_OUT: Final = (Status.QUARANTINED, Status.WITHDRAWN)
 
 Keep = Callable[[Sequence[Keeping], str | None], Awaitable[tuple[Memory, ...]]]
@@ -135,6 +137,9 @@ def _object(document: dict[str, Any], trusted: bool) -> Line:
         **{name: value for name, value in document.items() if name not in THERE},
         **msgspec.convert(fields.get("metadata") or {}, dict[str, Any]),
     }
+    if not document.keys() & EXPORTED:
+        for name in ("valid_from", "valid_to"):
+            must_be_micros(fields.get(name), name, "correct it")
     _date(fields, document)
     asked = msgspec.convert(fields, Keeping)
     if not trusted:

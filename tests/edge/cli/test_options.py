@@ -24,6 +24,16 @@ def test_a_relative_time_lies_that_far_back() -> None:
     assert options.when("1h") - options.when("2h") == pytest.approx(3_600_000_000, abs=60_000_000)
 
 
+def test_what_is_true_until_then_is_so_from_now_on_and_since_then_was_so_before() -> None:
+    now = options.when("0s")
+    for made, away in ((options.since("1h"), -3600), (options.until("1h"), 3600)):
+        assert made.timestamp() - now / 1e6 == pytest.approx(away, abs=60)
+    assert options.until("1970-06-01") == options.since("1970-06-01T00:00:00Z")
+    for of in (options.since, options.until):
+        with pytest.raises(click.BadParameter, match="1 to 9999"):
+            of("999999w")
+
+
 @pytest.mark.parametrize(
     "word", ["yesterday", "", "-2h", "2 parsecs", "2026-13-01", "99999999h", "0001-01-01T00:00:00+23:59x"]
 )

@@ -18,6 +18,8 @@ from perdure.edge.http.serving import consolidated, reembedded
 from tests.edge.http.world import Client, World
 from tests.edge.http.world import world as any_world
 
+OLD = 10**12
+"""Microseconds, a hundred times as many of which are no seconds."""
 world = partial(any_world, memory=Remembering(embedder="none"))
 SEED = {
     "content": "Never LP in pools with <$100K TVL - slippage too high",
@@ -83,10 +85,12 @@ async def test_a_memory_is_stored_and_found_as_the_first_clients_ask() -> None:
 async def test_metadata_and_times_narrow_a_search() -> None:
     async with world() as there:
         ana = await there.principal("ana")
-        await kept(ana, "the pool pays 2 percent", metadata={"tokens": ["USDC"]}, valid_from=100, valid_to=200)
-        await kept(ana, "the pool pays 3 percent", metadata={"tokens": ["ETH"]}, valid_from=200)
+        await kept(
+            ana, "the pool pays 2 percent", metadata={"tokens": ["USDC"]}, valid_from=100 * OLD, valid_to=200 * OLD
+        )
+        await kept(ana, "the pool pays 3 percent", metadata={"tokens": ["ETH"]}, valid_from=200 * OLD)
         assert await found(ana, "pool pays", metadata={"tokens": ["ETH", "BTC"]}) == ["the pool pays 3 percent"]
-        assert await found(ana, "pool pays", at=150) == ["the pool pays 2 percent"]
+        assert await found(ana, "pool pays", at=150 * OLD) == ["the pool pays 2 percent"]
         assert await found(ana, "pool pays") == ["the pool pays 3 percent"]
         assert await found(ana, "pool pays", known_at=1) == []
 
@@ -592,3 +596,22 @@ async def test_vectors_are_made_anew_on_demand_and_by_the_server_itself() -> Non
         assert (await ana.post("/v1/memory/search", {"query": "nuts"})).json["items"]
         await reembedded(services, "local")
         assert (await ana.get("/v1/memory/stats")).json["embedded"] == 2
+
+
+async def test_a_time_that_looks_like_seconds_is_refused_unless_it_is_exact() -> None:
+    async with world() as there:
+        ana = await there.principal("ana")
+        one = await kept(ana, "tea")
+        told = {"valid_from": 1_790_000_000}
+        for method, path, body in (
+            ("POST", "/v1/memory", {"content": "x", **told}),
+            ("POST", "/v1/memory/batch", {"items": [{"content": "x", **told}]}),
+            ("PATCH", f"/v1/memory/{one}", told),
+        ):
+            refused = await ana.ask(method, path, body)
+            assert (refused.status, refused.json["fields"]["field"]) == (422, "valid_from")
+            assert "microseconds since 1970; 1790000000 looks like seconds" in refused.json["detail"]
+            assert (await ana.ask(method, path, body | {"exact": True})).status < 300
+        lines = {"content-type": "application/x-ndjson"}
+        raw = json.dumps({"id": "a", "content": "from an export", "valid_from": 5}).encode()
+        assert (await ana.ask("POST", "/v1/memory/import", raw=raw, headers=lines)).json["kept"] == 1

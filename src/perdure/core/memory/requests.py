@@ -22,6 +22,8 @@ MAX_QUERY: Final = 32_768
 MAX_BATCH: Final = 1_000
 MAX_NAME: Final = 1_024
 """Characters of an author, a thread, a subject, or of where it comes from."""
+BEGUN: Final = 10**14
+"""Microseconds: what is less, and more than none, is in 1973 or before, or else was meant in seconds."""
 MAX_NAMES: Final = 100
 """Subjects of one memory, and memories that it supersedes."""
 _LEVELS: Final[tuple[Trust, ...]] = ("low", "medium", "high")
@@ -293,6 +295,15 @@ def _must_be_names(names: tuple[str, ...], what: str) -> None:
 def _must_be_time(value: int | None, name: str) -> None:
     if value is not None and not EVER <= value <= -EVER:
         raise Invalid(f"{name} is not within reach: give microseconds since 1970")
+
+
+def must_be_micros(value: object, name: str, hint: str) -> None:
+    """Refuse a time that its writer meant in seconds, or milliseconds: it would be over half a century ago. The hint
+    says what to do where it is meant so.
+    """
+    if type(value) is int and 0 < value < BEGUN:
+        what = "milliseconds" if value >= BEGUN // 1_000 else "seconds"
+        raise Invalid(f"{name} is in microseconds since 1970; {value} looks like {what}; {hint}", field=name)
 
 
 def must_be_span(since: int | None, until: int | None) -> None:

@@ -8,7 +8,7 @@ from perdure.edge.cli import documents
 from perdure.edge.cli.memory import document_of, show_memories
 from perdure.edge.cli.opening import opened, session_of
 from perdure.edge.cli.options import json_option, store_option
-from perdure.edge.cli.spaces import WORDS, memory_of, settings_given, space_of, space_option
+from perdure.edge.cli.spaces import WORDS, memory_of, proposal_of, settings_given, space_of, space_option
 from perdure.edge.cli.text import moment, one_line
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def extract(session: str, store: str, as_json: bool, dry_run: bool, **words: Any
     with opened(store, read_only=False, talk=talk_given(), memory=settings_given()) as db:
         space = space_of(db, words)
         done = space.extract(session_of(db, session), dry=dry_run)
+        now = db.now()
     if as_json:
         refused = [{"content": one.content, "reason": one.reason, "version": one.version} for one in done.refused]
         documents.emit(
@@ -43,7 +44,7 @@ def extract(session: str, store: str, as_json: bool, dry_run: bool, **words: Any
             }
         )
         return
-    show_memories(list(done.kept), nothing="nothing new to keep")
+    show_memories(list(done.kept), now, nothing="nothing new to keep")
     for one in done.refused:
         click.echo(f"left out ({one_line(one.reason)}): {one_line(one.content, 80)}", err=True)
 
@@ -103,7 +104,8 @@ def review(proposal: str, store: str, as_json: bool, accept: bool | None, reason
     if accept is None:
         raise click.UsageError("say --accept or --reject")
     with opened(store, read_only=False, memory=settings_given()) as db:
-        done = space_of(db, words).review(proposal, accept, reason=reason)
+        space = space_of(db, words)
+        done = space.review(proposal_of(space, proposal), accept, reason=reason)
     _tell(done, as_json, f"accepted {done.id} as {done.became}" if done.accepted else f"rejected {done.id}")
 
 

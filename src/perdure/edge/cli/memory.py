@@ -9,7 +9,7 @@ from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.edge.cli import documents
 from perdure.edge.cli.lazy import LazyGroup
 from perdure.edge.cli.opening import bringing, opened
-from perdure.edge.cli.options import json_option, pair, store_option, when
+from perdure.edge.cli.options import json_option, pair, since, store_option, until, when
 from perdure.edge.cli.spaces import (
     STATUSES,
     WORDS,
@@ -93,16 +93,23 @@ def document_of(item: Memory) -> dict[str, Any]:
     }
 
 
-def show_memories(items: list[Memory], *, nothing: str = "no memories") -> None:
-    """A table for people."""
+def show_memories(items: list[Memory], now: int, *, nothing: str = "no memories") -> None:
+    """A table for people, who are told what is over by now, or has not begun."""
     from perdure.edge.cli import output
 
     console = output.screen()
     if not items:
         console.print(nothing)
         return
-    rows = [(one.id, one.type.value, f"{one.importance:.2f}", one.status.value, _whole(one)) for one in items]
+    rows = [(one.id, one.type.value, f"{one.importance:.2f}", _standing(one, now), _whole(one)) for one in items]
     console.print(output.table(["memory", "type", "importance", "status", "content"], rows, flexible=("content",)))
+
+
+def _standing(item: Memory, now: int) -> str:
+    """Its status; of one that counts, whether it is so now."""
+    if item.status is not Status.LIVE or item.holds(now):
+        return item.status.value
+    return f"{item.status.value}, {'over' if item.valid_to is not None and item.valid_to <= now else 'not begun'}"
 
 
 def _whole(item: Memory) -> str:
@@ -124,8 +131,8 @@ def _whole(item: Memory) -> str:
 @click.option("--author", default="", help="Who said it.")
 @click.option("--subject", "subjects", multiple=True, metavar="PERSON", help="Whom it is about; goes when they go.")
 @click.option("--session", default="", metavar="SESSION", help="The session it comes from.")
-@click.option("--from", "valid_from", type=when, metavar="TIME", help="True since: ISO 8601, or 2h, 7d for ago.")
-@click.option("--until", "valid_to", type=when, metavar="TIME", help="True until.")
+@click.option("--from", "valid_from", type=since, metavar="TIME", help="True since: ISO 8601, or 2h, 7d for ago.")
+@click.option("--until", "valid_to", type=until, metavar="TIME", help="True until: ISO 8601, or 2h, 7d from now.")
 @click.option("--supersedes", multiple=True, metavar="MEMORY", help="No longer true because of it; may be repeated.")
 @click.option("--key", help="Idempotency key: the same one keeps it once.")
 @click.option("--new", is_flag=True, help="Make the store, too, if there is none.")
@@ -138,13 +145,28 @@ def add(text: str, store: str, as_json: bool, new: bool, **words: Any) -> None:
         words["metadata"] = dict(words.pop("meta"))
         words["source"] = {"kind": "user", "session": source_of(db, words.pop("session"))}
         words["supersedes"] = [memory_of(space, word).id for word in words["supersedes"]]
-        kept = space.add(text, **words)
+        kept, now = space.add(text, **words), db.now()
+    _note(kept, now)
     if as_json:
         documents.emit(document_of(kept))
-        return
-    click.echo(f"kept {kept.id} in {one_line(space.space)}")
-    if kept.flags:
-        click.echo(f"note: it reads as if meant for a model to obey ({', '.join(kept.flags)})", err=True)
+    else:
+        click.echo(f"kept {kept.id} in {one_line(space.space)}")
+
+
+def _note(kept: Memory, now: int) -> None:
+    """Say on stderr what whoever kept it may not have meant."""
+    from perdure.core.memory.phrases import CREDENTIALS, ENCODED, HIDDEN
+
+    if kept.valid_to is not None and kept.valid_to <= now:
+        over = f"it is over already, since {day_and_time(kept.valid_to)}: only a search --at a time before finds it"
+        click.echo(f"note: {over}; update --until changes that", err=True)
+    if CREDENTIALS in kept.flags:
+        told = f"it reads as if a password or a key were in it ({CREDENTIALS}); perdure memory forget takes it out"
+        click.echo(f"note: {told} for good", err=True)
+    if unread := [flag for flag in kept.flags if flag in (HIDDEN, ENCODED)]:
+        click.echo(f"note: not all that is in it is plain to read ({', '.join(unread)})", err=True)
+    if orders := [flag for flag in kept.flags if flag not in (HIDDEN, ENCODED, CREDENTIALS)]:
+        click.echo(f"note: it reads as if meant for a model to obey ({', '.join(orders)})", err=True)
 
 
 @click.command()
@@ -156,8 +178,8 @@ def add(text: str, store: str, as_json: bool, new: bool, **words: Any) -> None:
 @click.option("--type", "memory_type", type=click.Choice(TYPES), help="What it is.")
 @click.option("--importance", type=click.FloatRange(0, 1), help="How much it matters.")
 @click.option("--meta", multiple=True, type=pair, metavar="KEY=VALUE", help="Metadata in place of what there is.")
-@click.option("--from", "valid_from", type=when, metavar="TIME", help="True since.")
-@click.option("--until", "valid_to", type=when, metavar="TIME", help="True until.")
+@click.option("--from", "valid_from", type=since, metavar="TIME", help="True since: ISO 8601, or 2h, 7d for ago.")
+@click.option("--until", "valid_to", type=until, metavar="TIME", help="True until: ISO 8601, or 2h, 7d from now.")
 @click.option("--reason", default="", help="Why; the log keeps it.")
 def update(name: str, store: str, as_json: bool, **words: Any) -> None:
     """Change a memory. Other words make another memory, which takes its place."""
@@ -263,6 +285,8 @@ def search(query: str, store: str, as_json: bool, **words: Any) -> None:
         found = space.search(query, count=False, **words)
         if not found:
             tell_of_others(db, space.space)
+    for lacking in dict.fromkeys(one.lacking for one in found if one.lacking):
+        click.echo(f"note: found {lacking}", err=True)
     if as_json:
         items = [
             {
@@ -270,6 +294,7 @@ def search(query: str, store: str, as_json: bool, **words: Any) -> None:
                 "importance_now": one.importance,
                 "age": one.age,
                 "signals": one.signals,
+                "lacking": one.lacking or None,
                 **document_of(one.memory),
             }
             for one in found
@@ -334,10 +359,11 @@ def list_memories(store: str, as_json: bool, limit: int, everything: bool, **wor
             found.append(one)
         if not found:
             tell_of_others(db, space.space)
+        now = db.now()
     if as_json:
         documents.emit({"space": space.space, "memories": [document_of(one) for one in found]})
     else:
-        show_memories(found)
+        show_memories(found, now)
 
 
 @click.command()

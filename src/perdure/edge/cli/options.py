@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import click
@@ -83,16 +83,38 @@ def json_option(command: F) -> F:
 
 def when(value: str) -> int:
     """Microseconds since 1970 from ISO 8601 (without a zone: UTC) or from how long ago: 90s, 15m, 2h, 7d, 4w."""
+    return _micros(value, -1, "2h for two hours ago")
+
+
+def since(value: str) -> datetime:
+    """Since when something is true: as `when` reads it."""
+    return _moment(value, when(value))
+
+
+def until(value: str) -> datetime:
+    """Until when something is true: ISO 8601, or in how long from now: 2h, 7d."""
+    return _moment(value, _micros(value, 1, "2h for in two hours"))
+
+
+def _moment(value: str, micros: int) -> datetime:
+    """A time that nobody takes for seconds."""
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        raise click.BadParameter(f"{value!r} is not within the years 1 to 9999; name a time that is") from None
+
+
+def _micros(value: str, way: int, example: str) -> int:
     relative = _RELATIVE.fullmatch(value.strip())
     if relative is not None:
         from perdure.ambient import RealAmbient
 
-        return RealAmbient().now() - int(relative[1]) * _SECONDS[relative[2]] * 1_000_000
+        return RealAmbient().now() + way * int(relative[1]) * _SECONDS[relative[2]] * 1_000_000
     try:
         found = datetime.fromisoformat(value)
         whole = (found if found.tzinfo else found.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     except (ValueError, OverflowError):
-        wrong = f"{value!r} is not a time; write 2026-01-31, 2026-01-31T12:00:00Z, or 2h for two hours ago"
+        wrong = f"{value!r} is not a time; write 2026-01-31, 2026-01-31T12:00:00Z, or {example}"
         raise click.BadParameter(wrong) from None
     return (whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds
 

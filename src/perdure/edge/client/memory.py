@@ -8,7 +8,7 @@ import msgspec
 
 from perdure.core.errors import NotFound
 from perdure.core.memory.parts import Memory, MemoryType, Space, Status
-from perdure.core.memory.requests import Changing, Keeping, Seeking, must_change, must_keep, must_seek
+from perdure.core.memory.requests import BEGUN, Changing, Keeping, Seeking, must_change, must_keep, must_seek
 from perdure.edge.asked import id_of
 from perdure.edge.client.asking import piece_of, target
 from perdure.edge.client.documents import given as named
@@ -52,13 +52,13 @@ class RemoteMemorySpace(Refining, AsyncMemorySpace):
     async def _keep(self, asked: Sequence[Keeping], key: str | None) -> tuple[Memory, ...]:
         for one in asked:
             must_keep(one)
-        body = {**self._place, "items": [_kept(one) for one in asked]}
+        body = {**self._place, "items": [_kept(one) for one in asked], **_exactly(*asked)}
         found = await self._transport.send("POST", f"{MEMORY}/batch", body, key=key, keyed=True)
         return tuple(map(memory_of, found["items"]))
 
     async def _change(self, id: str, asked: Changing) -> Memory:
         must_change(asked)
-        body = {**self._place, **named(**msgspec.to_builtins(asked))}
+        body = {**self._place, **named(**msgspec.to_builtins(asked)), **_exactly(asked)}
         with telling(self._space, memory=id):
             return memory_of(await self._transport.send("PATCH", _path(id), body))
 
@@ -111,6 +111,12 @@ def _path(id: str, more: str = "") -> str:
 
 def _kept(asked: Keeping) -> dict[str, Any]:
     return named(**msgspec.to_builtins(asked))
+
+
+def _exactly(*asked: Keeping | Changing) -> dict[str, bool]:
+    """What tells the server that times before 1973 are meant: here, numbers that look like seconds were refused."""
+    times = (time for one in asked for time in (one.valid_from, one.valid_to) if time is not None)
+    return {"exact": True} if any(0 < time < BEGUN for time in times) else {}
 
 
 def scored_of(document: dict[str, Any]) -> Scored:

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from perdure.core.errors import Invalid
 from perdure.core.memory.parts import Memory, MemoryType, Namespace, Source, SourceKind, Status, Trust
-from perdure.core.memory.requests import MAX_BATCH, MAX_TOP, Changing, Keeping, Seeking
+from perdure.core.memory.requests import MAX_BATCH, MAX_TOP, Changing, Keeping, Seeking, must_be_micros
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.spaces import Entered, Name, Owner, Place
 
@@ -55,19 +55,24 @@ class KeepFields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 class KeepBody(KeepFields, kw_only=True, forbid_unknown_fields=True):
     """A memory to be kept, and where. It matters from 0 to 1 and was true from `valid_from` to `valid_to`, if those are
-    known; it takes the place of those it `supersedes`. `subjects` are people it is about.
+    known; it takes the place of those it `supersedes`. `subjects` are people it is about. Times that look like seconds
+    are refused, unless they are `exact`.
     """
 
     namespace: Namespace | None = None
     agent: Name | None = None
     clade: Name | None = None
     owner: Owner | None = None
+    exact: bool = False
 
 
 class BatchBody(Place, kw_only=True, forbid_unknown_fields=True):
-    """Memories to be kept, all or none, in this order."""
+    """Memories to be kept, all or none, in this order. Times that look like seconds are refused, unless all of them are
+    `exact`, as those of an export are.
+    """
 
     items: Annotated[tuple[KeepFields, ...], Meta(min_length=1, max_length=MAX_BATCH)]
+    exact: bool = False
 
 
 class SearchBody(Place, kw_only=True, forbid_unknown_fields=True):
@@ -92,7 +97,7 @@ class SearchBody(Place, kw_only=True, forbid_unknown_fields=True):
 
 class UpdateBody(Place, kw_only=True, forbid_unknown_fields=True):
     """What is to be another way; what is not given stays. Other content is another memory, which takes the place of
-    this one.
+    this one. Times that look like seconds are refused, unless they are `exact`.
     """
 
     content: Words | UnsetType = UNSET
@@ -103,6 +108,7 @@ class UpdateBody(Place, kw_only=True, forbid_unknown_fields=True):
     valid_from: Moment | UnsetType = UNSET
     valid_to: Moment | UnsetType = UNSET
     reason: Text = ""
+    exact: bool = False
 
 
 class SourceView(msgspec.Struct, kw_only=True):
@@ -203,13 +209,14 @@ def is_agents(ask: Ask) -> bool:
     return ask.actor.kind != "person" or ask.actor.agent is not None
 
 
-def keeping_of(ask: Ask, body: KeepFields) -> Keeping:
+def keeping_of(ask: Ask, body: KeepFields, exact: bool) -> Keeping:
     """A memory to be kept, as the service wants it. Whose word it is, follows from who asks, unless they say; what an
     agent passes on of a person's counts as an agent's.
     """
     by_agent = is_agents(ask)
     given = body.source or SourceBody()
     if given.kind in OWN:
+    _must_be_dated(body, exact)
         raise Invalid(f"a source is not {given.kind}: only the server's own doing is; say what said it")
     kind: SourceKind = given.kind or ("agent" if by_agent else "user")
     trust = "medium" if by_agent and kind == "user" and body.trust in (None, "high") else body.trust
@@ -221,6 +228,12 @@ def keeping_of(ask: Ask, body: KeepFields) -> Keeping:
 _SAME: Final = tuple(name for name in Keeping.__struct_fields__ if name not in ("metadata", "source", "trust"))
 
 
+def _must_be_dated(body: KeepFields | UpdateBody, exact: bool) -> None:
+    """`Invalid` where times look like seconds, and are not said to be exact."""
+    for name in () if exact else ("valid_from", "valid_to"):
+        must_be_micros(getattr(body, name), name, "if it is meant so, send exact: true beside it")
+
+
 _OTHERWISE: Final = ("status", "source", "metadata")
 """What is told in another form than it is held."""
 
@@ -230,6 +243,7 @@ def changing_of(body: UpdateBody) -> Changing:
     given = {name: getattr(body, name) for name in Changing.__struct_fields__}
     return Changing(**{name: value for name, value in given.items() if value is not UNSET})
 
+    _must_be_dated(body, body.exact)
 
 def seeking_of(body: SearchBody) -> Seeking:
     """A search, as the service wants it."""

@@ -103,7 +103,7 @@ async def keep_memory(ask: Ask) -> Answer:
     """Keep a memory."""
     body: KeepBody = await ask.body()
     place = await entered(ask, body)
-    found = await kept(ask, place, [keeping_of(ask, body)], ask.key)
+    found = await kept(ask, place, [keeping_of(ask, body, body.exact)], ask.key)
     ask.headers.append((b"location", f"/v1/memory/{found[0].id}".encode()))
     return ask.answer(view_of(found[0], place, ask))
 
@@ -123,7 +123,8 @@ async def keep_memories(ask: Ask) -> Answer:
     """Keep up to 1,000 memories, all or none, in this order."""
     body: BatchBody = await ask.body()
     place = await entered(ask, body)
-    return _listed(ask, place, await kept(ask, place, [keeping_of(ask, item) for item in body.items], ask.key))
+    asked = [keeping_of(ask, item, body.exact) for item in body.items]
+    return _listed(ask, place, await kept(ask, place, asked, ask.key))
 
 
 async def kept(ask: Ask, place: Entered, asked: Sequence[Keeping], key: str | None = None) -> tuple[Memory, ...]:
