@@ -306,3 +306,31 @@ def test_what_somebody_restores_is_as_it_was_and_stays() -> None:
         assert space.get(old.id).valid_to is None
         assert space.consolidate().found == {}
         assert len(list(space.list())) == 2
+
+
+DENYING_ELSE = """Tom is single|Tom is not married
+Ana is a vegetarian|Ana does not eat meat
+The door is locked|The door is not open
+The server is down|The server is not up
+Ken is unemployed|Ken has no job
+Ana is allergic to nuts|Ana eats no nuts""".splitlines()
+
+
+@pytest.mark.parametrize("embedder", ["none", "wordllama"])
+@pytest.mark.parametrize("pair", DENYING_ELSE)
+def test_what_denies_something_else_makes_nothing_untrue(pair: str, embedder: str) -> None:
+    with perdure.open(":memory:", memory=embedder) as db:
+        space = db.memory("ana")
+        for note in pair.split("|"):
+            space.add(note)
+        assert "newer" not in space.consolidate().found
+
+
+@pytest.mark.parametrize("embedder", ["none", "wordllama"])
+@pytest.mark.parametrize("pair", ["Ana is married|Ana is not married", "Mia drives a car|Mia does not drive"])
+def test_what_denies_just_that_does(pair: str, embedder: str) -> None:
+    with perdure.open(":memory:", memory=embedder) as db:
+        space = db.memory("ana")
+        for note in pair.split("|"):
+            space.add(note)
+        assert space.consolidate().found == {"newer": 1}

@@ -13,12 +13,12 @@ ODDS = st.floats(-50, 50)
 
 
 def test_whoever_speaks_louder_for_same_or_newer_says_what_it_is() -> None:
-    assert together(VOICES, 3.0, (4.0, 1.0), (2.0, 0.0)).verdict == "same"
-    assert together(VOICES, 3.0, (1.0, 4.0), (2.0, 0.0)).verdict == "newer"
+    assert together(VOICES, 3.0, (4.0, 1.0)).verdict == "same"
+    assert together(VOICES, 3.0, (1.0, 4.0)).verdict == "newer"
 
 
-def test_what_signs_forbid_to_be_the_same_is_never_the_same() -> None:
-    assert together(VOICES, 3.0, (4.0, 1.0), (NEVER, 0.0)).verdict == "newer"
+def test_what_is_never_the_same_is_newer_as_far_as_that_was_read() -> None:
+    assert together(VOICES, 3.0, (NEVER, 4.0)) == together(VOICES, 3.0, (-99.0, 4.0))
 
 
 @given(ODDS, ODDS, ODDS, ODDS)
@@ -26,10 +26,10 @@ def test_more_odds_are_never_less_sure_and_one_voice_alone_has_its_bound(
     counted: float, more: float, same: float, newer: float
 ) -> None:
     low, high = sorted((counted, more))
-    found = [together(VOICES, odds, (same, newer), (0.0, 0.0)).sure for odds in (low, high)]
+    found = [together(VOICES, odds, (same, newer)).sure for odds in (low, high)]
     assert 0 <= found[0] <= found[1] <= 1
     assert -FAR <= bound(counted) <= FAR
-    assert together(VOICES, 1e9, (same, newer), (0.0, 0.0)) == together(VOICES, FAR, (same, newer), (0.0, 0.0))
+    assert together(VOICES, 1e9, (same, newer)) == together(VOICES, FAR, (same, newer))
 
 
 @given(ODDS, ODDS)

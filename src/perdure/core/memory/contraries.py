@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from perdure.core.memory.lexicon import DENIALS
 from perdure.core.memory.statements import Statement
 
 _SIDES: Final[dict[str, set[str]]] = {}
@@ -60,3 +61,19 @@ def contrary(one: Statement, other: Statement) -> bool:
     if any(not theirs.isdisjoint(_SIDES.get(word, ())) for word in mine):
         return True
     return not mine.isdisjoint(_UNITS) and not theirs.isdisjoint(_UNITS)
+
+
+def denies_else(one: Statement, other: Statement) -> bool:
+    """Whether one denies something, and nothing of what the other says: who is `not married` may well be `single`."""
+    if one.denied == other.denied:
+        return False
+    denying, told = (one, other) if one.denied else (other, one)
+    denied = _denied(denying)
+    return bool(denied) and denied.isdisjoint(told.bag)
+
+
+def _denied(statement: Statement) -> set[str]:
+    """What comes after the first word that denies; and words that deny what others say."""
+    at = next((at for at, token in enumerate(statement.tokens) if token.raw in DENIALS), len(statement.tokens))
+    after = {token.term.removeprefix("!") for token in statement.tokens[at + 1 :] if token.term}
+    return after | {token.term[1:] for token in statement.tokens if token.term.startswith("!")}

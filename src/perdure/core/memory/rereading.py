@@ -7,7 +7,7 @@ only about what is not plainly apart. Both voices are added, each with its weigh
 from math import exp, log
 from typing import Final, NamedTuple
 
-from perdure.core.memory.pairing import NEVER, Sums, Verdict
+from perdure.core.memory.pairing import Sums, Verdict
 
 FAR: Final = 12.0
 """The most that one voice says."""
@@ -37,12 +37,10 @@ class Judged(NamedTuple):
     mistaken: bool
 
 
-def together(voices: tuple[float, float, float], counted: float, read: Sums, signs: Sums) -> Judged:
-    """What the odds that were counted and the sums of a reader come to, each with its weight; `signs` may forbid that
-    both say the same.
-    """
+def together(voices: tuple[float, float, float], counted: float, read: Sums) -> Judged:
+    """What the odds that were counted and the sums of a reader come to, each with its weight."""
     bias, *weights = voices
-    verdict: Verdict = "same" if read[0] > read[1] and signs[0] != NEVER else "newer"
+    verdict: Verdict = "same" if read[0] > read[1] else "newer"
     found = sure(bias + weights[0] * bound(counted) + weights[1] * bound(either(read)))
     return Judged(verdict, found, found < RULED and either(read) < AGAINST)
 

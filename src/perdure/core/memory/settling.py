@@ -17,12 +17,12 @@ import msgspec
 
 from perdure.core.memory.booking import are_two
 from perdure.core.memory.comparing import are_alike, is_fresh, is_whole, later, tells_less
-from perdure.core.memory.contraries import contrary
+from perdure.core.memory.contraries import contrary, denies_else
 from perdure.core.memory.deeds import read_deed
 from perdure.core.memory.gists import Gist, gist_of
 from perdure.core.memory.measuring import FAR, Laid, Measures
 from perdure.core.memory.meeting import Terms
-from perdure.core.memory.pairing import NEITHER, Alike, Sums, Verdict, Weights, judged, weighed
+from perdure.core.memory.pairing import NEITHER, NEVER, Alike, Sums, Verdict, Weights, judged, weighed
 from perdure.core.memory.parts import Memory, MemoryType, Status
 from perdure.core.memory.rereading import RULED, SURE, SURER, UNREAD, Judged, sure, together
 from perdure.core.memory.statements import Reading, read
@@ -139,7 +139,8 @@ class Beside:
             verdict = _possible(told.verdict, self.gists[pair.older], self.gists[pair.newer])
             if verdict is None:
                 continue
-            if told.sure < (weights.sure[told.verdict == "newer"] if reader is None else least):
+            unsure = told.sure < (weights.sure[told.verdict == "newer"] if reader is None else least)
+            if unsure or (self._is_few and verdict == "newer" and self._denies_else(pair)):
                 doubtful.append(Settled(*ids, "doubtful", told.sure, lacking))
             elif taken.isdisjoint((pair.older, pair.newer)):
                 taken |= {pair.older, pair.newer}
@@ -158,14 +159,22 @@ class Beside:
             return [(pair, Judged(judged(pair.sums)[0], sure(odds), sure(odds) < RULED)) for pair, odds in counted]
         asked = self.asked(weights)
         heard = zip(asked, reader(self.told(asked)), strict=True)
-        found = [(pair, together(weights.voices, odds, sums, pair.sums)) for (pair, odds), sums in heard]
-        return [
-            (pair, told._replace(verdict="newer") if told.verdict == "same" and self._are_contrary(pair) else told)
-            for pair, told in found
-        ]
+        return [(pair, together(weights.voices, odds, self._heard(pair, sums))) for (pair, odds), sums in heard]
+
+    def _heard(self, pair: Laid, sums: Sums) -> Sums:
+        """What a reader says, without what cannot be: where both cannot say the same, it is `newer`; in a small space
+        only if that is what was read.
+        """
+        same, newest = sums
+        if same > newest and (pair.sums[0] == NEVER or self._are_contrary(pair)):
+            return NEVER, newest if self._is_few else same
+        return sums
 
     def _are_contrary(self, pair: Laid) -> bool:
         return contrary(self.gists[pair.older].said, self.gists[pair.newer].said)
+
+    def _denies_else(self, pair: Laid) -> bool:
+        return denies_else(self.gists[pair.older].said, self.gists[pair.newer].said)
 
     def asked(self, weights: Weights) -> list[tuple[Laid, float]]:
         """Pairs that a reader is to look at, and the odds that were counted."""
