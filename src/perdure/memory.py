@@ -19,6 +19,7 @@ from perdure.edge.sourcing import AsyncMemorySource, MemorySource
 from perdure.services.grounding import Ground, Grounds
 from perdure.services.memories import Scored, Stats
 from perdure.services.reembedding import Reembedded
+from perdure.services.sharing import KnownSpace, Shared
 from perdure.services.sourcing import Touched
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Grounds",
     "Imported",
     "Keeping",
+    "KnownSpace",
     "Memory",
     "MemorySettings",
     "MemorySource",
@@ -39,6 +41,7 @@ __all__ = [
     "Reembedded",
     "Run",
     "Scored",
+    "Shared",
     "Source",
     "Space",
     "Stats",

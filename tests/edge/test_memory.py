@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import perdure
@@ -626,3 +627,34 @@ def test_a_day_before_1973_is_kept_and_taken_elsewhere(db: perdure.Perdure) -> N
     assert [(memory.valid_from, memory.valid_to) for memory in ben.list()] == [
         (memory.valid_from, memory.valid_to) for memory in ana.list()
     ]
+
+
+# ── spaces, and whom they let in ──
+
+
+def test_the_spaces_there_are_are_listed_those_begun_last_first(db: perdure.Perdure) -> None:
+    assert list(db.spaces()) == []
+    wanted = [db.memory("ana"), db.memory("ben")]
+    for space in wanted:
+        space.add("tea")
+    found = list(db.spaces())
+    assert [one.space for one in found] == [space.space for space in reversed(wanted)]
+    assert [row.session for row in db.find(memories=True).items] == [one.session for one in found]
+    assert all(one.created_at <= one.active_at for one in found)
+
+
+def test_a_clade_lets_in_whom_its_owner_says(db: perdure.Perdure) -> None:
+    desk = db.memory(clade="desk")
+    with pytest.raises(NotFound, match="share"):
+        desk.share()
+    made = desk.share(users=["ben"], agents={"critic": "read"})
+    assert (made.space, made.users, made.agents) == ("clade/desk", ("ben",), {"critic": "read"})
+    assert desk.share(users=["cal"]) == desk.share() == msgspec.structs.replace(made, users=("cal",))
+    desk.add("the desk opens at nine")
+    assert desk.share(agents={}).agents == {}
+    assert contents(desk.list()) == ["the desk opens at nine"]
+    for wrong in ({"users": "ben"}, {"agents": ["critic"]}, {"agents": {"critic": "rule"}}):
+        with pytest.raises(Invalid):
+            desk.share(**wrong)
+    with pytest.raises(Invalid, match="not shared"):
+        db.memory("ana").share(users=["ben"])

@@ -209,20 +209,29 @@ export interface ChildView {
   slice: number;
 }
 
-/**
- * A space that is shared: with these users, and with these agents, which may `read` or `read_write` there. Whom
- * it lets in does not change.
- */
+/** A space that is shared: with these users, and with these agents, which may `read` or `read_write` there. */
 export interface CladeBody {
   name: string;
   users?: string[];
   agents?: Record<string, string>;
 }
 
-/** A clade, by its name and as a space is told. */
+/** Clades, those begun last first; `cursor` leads to the next page, null after the last. */
+export interface CladeList {
+  items: CladeView[];
+  cursor?: string | null;
+}
+
+/**
+ * A clade, by its name and as a space is told. Whose it is and whom it lets in, those are told who may change it;
+ * for others it is null.
+ */
 export interface CladeView {
   name: string;
   space: string;
+  owner: string | null;
+  users: string[] | null;
+  agents: Record<string, string> | null;
 }
 
 /**
@@ -611,6 +620,7 @@ export interface KeepBody {
   agent?: string | null;
   clade?: string | null;
   owner?: string | null;
+  exact?: boolean;
 }
 
 /**
@@ -630,7 +640,6 @@ export interface KeepFields {
   valid_from?: number | null;
   valid_to?: number | null;
   supersedes?: string[];
-  exact?: boolean;
 }
 
 /**
@@ -1240,6 +1249,15 @@ export interface SettleBody {
   rounds?: number;
 }
 
+/**
+ * Whom a clade lets in from now on: these users, and these agents, in place of those it let in; what is not given
+ * stays.
+ */
+export interface ShareBody {
+  users?: string[];
+  agents?: Record<string, string>;
+}
+
 /** A memory that a model is shown, and what is said of it; its words stay where they are kept. */
 export interface ShownMemory {
   id?: string;
@@ -1282,6 +1300,20 @@ export interface SourcesBody {
   writer?: string;
   uri?: string;
   reason?: string;
+}
+
+/** Spaces, those begun last first; `cursor` leads to the next page, null after the last. */
+export interface SpaceList {
+  items: SpaceView[];
+  cursor?: string | null;
+}
+
+/** A space, the session that is its log, when it was begun, and when it was last written to. */
+export interface SpaceView {
+  space: string;
+  session_id: string;
+  created_at: number;
+  active_at: number;
 }
 
 /**
@@ -1427,6 +1459,7 @@ export interface UpdateBody {
   valid_from?: number;
   valid_to?: number;
   reason?: string;
+  exact?: boolean;
 }
 
 /** Tokens. `input` counts neither those read from a cache nor those written to one. */
@@ -1452,7 +1485,6 @@ export interface Version {
 
 /** Which children to wait for, all that are at work if none are named, and for how many seconds. */
 export interface WaitBody {
-  exact?: boolean;
   children?: string[] | null;
   timeout?: number;
 }
@@ -2425,15 +2457,6 @@ export abstract class Operations {
     return this.call(operation, "/v1/memory/plan", {}, body, options);
   }
 
-  /** Begin a space that is shared with others; it is yours. */
-  makeClade(
-    body: CladeBody,
-    options: Options = {},
-  ): Promise<CladeView> {
-    const operation: Operation = { name: "make_clade", method: "POST", keyed: false, takes: "application/json", gives: "json" };
-    return this.call(operation, "/v1/memory/clades", {}, body, options);
-  }
-
   /** Every memory of a space as JSONL, one a line. */
   exportMemory(
     query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string } = {},
@@ -2451,6 +2474,52 @@ export abstract class Operations {
   ): Promise<ImportedMemories> {
     const operation: Operation = { name: "import_memory", method: "POST", keyed: false, takes: "application/x-ndjson", gives: "json" };
     return this.call(operation, "/v1/memory/import", { ...query }, body, options);
+  }
+
+  /** The spaces that were begun and that you may read: your vaults and your agents', clades that let you in, lethe. */
+  listSpaces(
+    query: { limit?: number; cursor?: string } = {},
+    options: Options = {},
+  ): Promise<SpaceList> {
+    const operation: Operation = { name: "list_spaces", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/memory/spaces", { ...query }, undefined, options);
+  }
+
+  /** The clades that you may read, with whom they let in where you may change that. */
+  listClades(
+    query: { limit?: number; cursor?: string } = {},
+    options: Options = {},
+  ): Promise<CladeList> {
+    const operation: Operation = { name: "list_clades", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, "/v1/memory/clades", { ...query }, undefined, options);
+  }
+
+  /** Begin a space that is shared with others; it is yours. */
+  makeClade(
+    body: CladeBody,
+    options: Options = {},
+  ): Promise<CladeView> {
+    const operation: Operation = { name: "make_clade", method: "POST", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, "/v1/memory/clades", {}, body, options);
+  }
+
+  /** A clade that lets you in, with whom else it lets in where you may change that. */
+  getClade(
+    clade: string,
+    options: Options = {},
+  ): Promise<CladeView> {
+    const operation: Operation = { name: "get_clade", method: "GET", keyed: false, takes: null, gives: "json" };
+    return this.call(operation, `/v1/memory/clades/${encodeURIComponent(clade)}`, {}, undefined, options);
+  }
+
+  /** Say whom a clade lets in from now on; its owner does, and admins. */
+  shareClade(
+    clade: string,
+    body: ShareBody,
+    options: Options = {},
+  ): Promise<CladeView> {
+    const operation: Operation = { name: "share_clade", method: "PATCH", keyed: false, takes: "application/json", gives: "json" };
+    return this.call(operation, `/v1/memory/clades/${encodeURIComponent(clade)}`, {}, body, options);
   }
 
   /** The account the session draws on; without one there is no limit. */

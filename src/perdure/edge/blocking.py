@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from perdure.edge.tools import Tools
     from perdure.services.cleanup import CleanupCall
     from perdure.services.loading import SnapshotPolicy
+    from perdure.services.sharing import KnownSpace
     from perdure.services.timeouts import SweepReport
 
 P = ParamSpec("P")
@@ -262,6 +263,10 @@ class Perdure(Blocking):
         from perdure.edge.memory import MemorySpace
 
         return MemorySpace(self._behind.memory(agent, owner=owner, clade=clade, lethe=lethe))
+
+    def spaces(self) -> "Iterator[KnownSpace]":
+        """The spaces of memories that were begun, and that may be read here; those begun last first."""
+        return each(self._behind.spaces())
 
     def memories_from(
         self, *, session: Any = None, writer: str | None = None, uri: str | None = None

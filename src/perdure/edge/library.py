@@ -9,6 +9,7 @@ import msgspec
 
 from perdure.compose import Services, StoreGiven, embedded
 from perdure.core.errors import AlreadyExists, Invalid
+from perdure.core.memory.parts import TAG
 from perdure.core.session import caps
 from perdure.core.session import commands as do
 from perdure.core.session.budget import Account
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from perdure.services.importing import ImportReport
     from perdure.services.lifecycle import Recovered
     from perdure.services.loading import SnapshotPolicy
+    from perdure.services.sharing import KnownSpace
     from perdure.services.verifying import StoreReport
 
 
@@ -189,6 +191,19 @@ class AsyncPerdure(Timekeeping, Keeping):
 
         own = self._services.sessions.identity.who
         return AsyncMemorySpace(self._services, space_of(agent, clade, lethe, own, owner), owner)
+
+    async def spaces(self) -> "AsyncIterator[KnownSpace]":
+        """The spaces of memories that were begun, and that may be read here; those begun last first."""
+        from perdure.services.sharing import known_space
+
+        cursor = None
+        while True:
+            page = await self.find(tags=(TAG,), memories=True, limit=500, cursor=cursor)
+            for found in map(known_space, page.items):
+                if found is not None:
+                    yield found
+            if (cursor := page.cursor) is None:
+                return
 
     def memories_from(
         self, *, session: Any = None, writer: str | None = None, uri: str | None = None

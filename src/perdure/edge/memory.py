@@ -18,6 +18,7 @@ from perdure.edge.driving import Blocking, blocking, each
 from perdure.edge.given import Progress, Time
 from perdure.edge.recollecting import Bringing, Imported, lines_of, there_of
 from perdure.edge.refining import Refining
+from perdure.edge.sharing import Sharing
 from perdure.waiting import aside
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ EVERY: Final = tuple(Status)
 Lines = list[bytes]
 
 
-class AsyncMemorySpace(Refining):
+class AsyncMemorySpace(Refining, Sharing):
     """One space of memories: an agent's vault, a clade, or lethe. It holds nothing: everything is in the store."""
 
     def __init__(self, services: Services, space: Space, owner: str | None = None) -> None:
@@ -336,6 +337,7 @@ class MemorySpace(Blocking):
     plan = blocking(AsyncMemorySpace.plan)
     export = blocking(AsyncMemorySpace.export)
     import_ = blocking(AsyncMemorySpace.import_)
+    share = blocking(AsyncMemorySpace.share)
     consolidate = blocking(AsyncMemorySpace.consolidate)
     reembed = blocking(AsyncMemorySpace.reembed)
     runs = blocking(AsyncMemorySpace.runs)

@@ -107,7 +107,7 @@ class Place:
         await services.memories.shelves.begin(clade, owner=actor.name)
         proposal = await services.promoting.propose(vault_of(actor.name), memory, to=clade)
         session = await AsyncPerdure(services).create(owner=actor.name)
-        return {"run_id": run.id, "proposal_id": proposal.id, "own_session": session.id}
+        return {"run_id": run.id, "proposal_id": proposal.id, "own_session": session.id, "clade": "desk"}
 
     async def ask(self, client: Client, endpoint: Endpoint, ids: dict[str, str], **more: Any) -> Reply:
         """One request, well formed as far as its row tells."""

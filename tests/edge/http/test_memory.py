@@ -5,6 +5,7 @@ import json
 import threading
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -14,13 +15,15 @@ from perdure.core.memory.parts import Space
 from perdure.edge import recollecting
 from perdure.edge.http.api.memory_spaces import MAX_LINES
 from perdure.edge.http.remembering import Remembering
-from perdure.edge.http.serving import consolidated, reembedded
+from perdure.edge.http.serving import reembedded, tell_of_memories
+from perdure.edge.library import AsyncPerdure
 from tests.edge.http.world import Client, World
 from tests.edge.http.world import world as any_world
 
 OLD = 10**12
 """Microseconds, a hundred times as many of which are no seconds."""
 world = partial(any_world, memory=Remembering(embedder="none"))
+WINDOW = "Ana prefers window seats on trains"
 SEED = {
     "content": "Never LP in pools with <$100K TVL - slippage too high",
     "memory_type": "constraint",
@@ -344,7 +347,8 @@ async def test_a_clade_is_shared_with_those_it_lets_in() -> None:
         view = await there.principal("vic", Role.VIEWER)
         assert (await ana.post("/v1/memory", {"content": "x", "clade": "desk"})).status == 404
         made = await ana.post("/v1/memory/clades", {"name": "desk", "users": ["bob", "vic"]})
-        assert (made.status, made.json) == (201, {"name": "desk", "space": "clade/desk"})
+        desk = {"name": "desk", "space": "clade/desk", "owner": "ana", "users": ["bob", "vic"], "agents": {}}
+        assert (made.status, made.json) == (201, desk)
         assert (await eve.post("/v1/memory/clades", {"name": "desk"})).json["code"] == "already_exists"
         await kept(ana, "the desk opens at nine", clade="desk")
         await kept(bob, "the desk closes at five", clade="desk")
@@ -445,7 +449,7 @@ async def test_an_admin_sees_counts_and_breaks_the_glass_for_more() -> None:
 async def test_a_space_is_consolidated_on_demand_looked_at_and_put_back() -> None:
     async with world() as there:
         ana = await there.principal("ana")
-        for content in ("Ana prefers window seats on trains", "Ana prefers window seats on trains", "Bob is in Oslo"):
+        for content in (WINDOW, WINDOW, "Bob is in Oslo"):
             await kept(ana, content)
         tried = await ana.post("/v1/memory/consolidate", {"dry": True})
         assert (tried.status, tried.json["phase"], tried.json["space"]) == (200, "dry", "vault/ana")
@@ -455,7 +459,12 @@ async def test_a_space_is_consolidated_on_demand_looked_at_and_put_back() -> Non
         assert len((await ana.get("/v1/memory")).json["items"]) == 2
         assert [item["id"] for item in (await ana.get("/v1/memory/runs")).json["items"]] == [run["id"]]
         told = (await ana.get(f"/v1/memory/runs/{run['id']}")).json
-        assert (told["run"], len(told["steps"]) >= 1) == (run, True)
+        assert (told["run"], len(told["steps"]) >= 1) == ({name: run[name] for name in run if name != "would"}, True)
+        (would,) = tried.json["would"]
+        assert (would["did"], would["content"], would["by_content"]) == ("superseded", WINDOW, WINDOW)
+        (decided,) = (step for step in told["steps"] if step["did"] == "superseded")
+        assert decided == would | {"log_version": decided["log_version"], "at": decided["at"]}
+        assert run["would"] == []
         undone = await ana.post(f"/v1/memory/runs/{run['id']}/undo")
         assert (undone.status, undone.json["restored"] >= 1) == (200, True)
         assert len((await ana.get("/v1/memory")).json["items"]) == 3
@@ -473,6 +482,18 @@ async def test_a_plan_without_consolidation_on_demand_says_so() -> None:
         await root.put("/v1/memory/plan", {"owner": "ana", "plan": "standard"})
         reply = await ana.post("/v1/memory/consolidate")
         assert (reply.status, reply.json["fields"]["quota"]) == (403, "consolidation")
+        assert "a server does it (daily)" in reply.json["detail"]
+        assert (await ana.post("/v1/memory/consolidate", {"dry": True})).json["phase"] == "dry"
+
+
+async def test_who_may_not_read_is_not_shown_what_would_be_done() -> None:
+    async with world() as there:
+        ana = await there.principal("ana", Role.OWNER, scopes=("create:memory", "write:memory"))
+        for _ in range(2):
+            await kept(ana, WINDOW)
+        tried = await ana.post("/v1/memory/consolidate", {"dry": True})
+        assert (tried.status, tried.json["found"], tried.json["would"]) == (200, {"same": 1}, [])
+        assert WINDOW.encode() not in tried.body
 
 
 # ── learning, promoting, sources ──
@@ -557,17 +578,19 @@ async def test_what_came_from_one_source_is_taken_out_of_use_everywhere_by_admin
             assert (await root.post("/v1/memory/sources/erase", wrong)).status == 422
 
 
-async def test_a_server_brings_memories_into_order_when_their_plan_says_so() -> None:
+async def test_a_server_brings_memories_into_order_when_their_plan_says_so(caplog: pytest.LogCaptureFixture) -> None:
     clock = Later()
     async with any_world(":memory:", clock, memory=Remembering(embedder="none")) as there:
         ana = await there.principal("ana")
         for content in ("Ana prefers window seats on trains", "Ana prefers window seats on trains"):
             await kept(ana, content)
-        services = there.store.services("local")
-        await consolidated(services, "local")
+        sweeper = AsyncPerdure(there.store.services("local"))
+        tell_of_memories(await sweeper.sweep(), "local")
         assert (await ana.get("/v1/memory/runs")).json["items"] == []
         clock.ahead += 2 * 86_400 * 1_000_000
-        await consolidated(services, "local")
+        with caplog.at_level("INFO", logger="perdure.server"):
+            tell_of_memories(await sweeper.sweep(), "local")
+        assert [(line.message, line.space) for line in caplog.records] == [("memories were consolidated", "vault/ana")]
         assert [run["trigger"] for run in (await ana.get("/v1/memory/runs")).json["items"]] == ["schedule"]
         assert len((await ana.get("/v1/memory")).json["items"]) == 1
 
@@ -615,3 +638,150 @@ async def test_a_time_that_looks_like_seconds_is_refused_unless_it_is_exact() ->
         lines = {"content-type": "application/x-ndjson"}
         raw = json.dumps({"id": "a", "content": "from an export", "valid_from": 5}).encode()
         assert (await ana.ask("POST", "/v1/memory/import", raw=raw, headers=lines)).json["kept"] == 1
+
+
+# ── which spaces there are, and whom they let in ──
+
+
+async def listed(client: Client, path: str, **asked: Any) -> list[Any]:
+    """What a list shows, over all of its pages."""
+    found, cursor = list[Any](), ""
+    while True:
+        reply = await client.get(f"{path}?{urlencode(asked)}{cursor}")
+        assert reply.status == 200, reply
+        found += reply.json["items"]
+        if reply.json["cursor"] is None:
+            return found
+        cursor = f"&cursor={reply.json['cursor']}"
+
+
+async def test_the_spaces_listed_are_those_that_one_may_read() -> None:
+    async with world() as there:
+        ana, bob = await there.principal("ana"), await there.principal("bob")
+        boss = await there.principal("boss", Role.ADMIN, Role.OWNER)
+        view = await there.principal("vic", Role.VIEWER)
+        bot = await there.principal("bot", Role.AGENT, kind="agent", acting_for="ana")
+        assert await listed(ana, "/v1/memory/spaces") == []
+        await ana.post("/v1/memory/clades", {"name": "desk", "users": ["vic"]})
+        await bob.post("/v1/memory/clades", {"name": "lab", "users": ["ana"]})
+        for client, place in ((ana, {}), (ana, {"agent": "a/b"}), (bob, {"agent": "ana"}), (boss, {})):
+            await kept(client, "tea", **place)
+        await kept(boss, "rain", namespace="lethe")
+        seen = {
+            "ana": ["lethe", "vault/ana:a%2Fb", "vault/ana", "clade/desk"],
+            "bob": ["lethe", "vault/bob:ana", "clade/lab"],
+            "boss": ["lethe", "vault/boss"],
+            "vic": ["lethe", "clade/desk"],
+            "bot": ["lethe", "vault/ana:a%2Fb", "vault/ana", "clade/desk"],
+        }
+        for name, client in (("ana", ana), ("bob", bob), ("boss", boss), ("vic", view), ("bot", bot)):
+            for limit in (1, 2, 100):
+                items = await listed(client, "/v1/memory/spaces", limit=limit)
+                assert [item["space"] for item in items] == seen[name], (name, limit)
+            clades = await listed(client, "/v1/memory/clades", limit=1)
+            assert [f"clade/{item['name']}" for item in clades] == [one for one in seen[name] if one[:5] == "clade"]
+        assert set(items[0]) == {"space", "session_id", "created_at", "active_at"}
+        assert (await ana.get("/v1/memory/spaces?cursor=x")).json["code"] == "bad_cursor"
+
+
+async def test_a_clade_tells_whom_it_lets_in_to_those_who_may_change_it() -> None:
+    async with world() as there:
+        ana, bob = [await there.principal(name) for name in ("ana", "bob")]
+        root = await there.principal("root", Role.ADMIN)
+        view = await there.principal("cal", Role.VIEWER, Role.OWNER)
+        await ana.post("/v1/memory/clades", {"name": "desk", "users": ["cal"], "agents": {"bot": "read"}})
+        whole = {"name": "desk", "space": "clade/desk", "owner": "ana", "users": ["cal"], "agents": {"bot": "read"}}
+        less = {"name": "desk", "space": "clade/desk", "owner": None, "users": None, "agents": None}
+        assert (await ana.get("/v1/memory/clades")).json["items"] == [whole]
+        assert (await view.get("/v1/memory/clades")).json["items"] == [less]
+        for client, told in ((ana, whole), (root, whole), (view, less)):
+            assert (await client.get("/v1/memory/clades/desk")).json == told
+        assert (await bob.get("/v1/memory/clades")).json["items"] == []
+        changed = await ana.patch("/v1/memory/clades/desk", {"users": ["eve"]})
+        assert (changed.status, changed.json) == (200, whole | {"users": ["eve"]})
+        assert (await root.patch("/v1/memory/clades/desk", {"agents": {}})).json == whole | {
+            "users": ["eve"],
+            "agents": {},
+        }
+        assert (await ana.patch("/v1/memory/clades/desk", {"agents": {"bot": "rule"}})).status == 422
+        refused = await view.patch("/v1/memory/clades/desk", {"users": ["cal"]})
+        assert refused.status == 404, "it does not let him in any more"
+        for name in ("desk", "none"):
+            stranger = await bob.patch(f"/v1/memory/clades/{name}", {"users": ["bob"]})
+            assert stranger.status == 404
+            assert stranger.json["detail"] == (await bob.get(f"/v1/memory/clades/{name}")).json["detail"]
+        await there.store.auditing.flush()
+        page = await there.store.auditing.page("local")
+        noted = [(line.entry.what, line.entry.outcome) for line in page.items]
+        assert noted.count(("make_clade", "allowed")) == 1
+        assert noted.count(("share_clade", "allowed")) == 6, "each is noted before anything is done"
+        assert noted.count(("share_clade", "denied")) == 3
+
+
+async def test_whom_a_clade_lets_in_counts_at_once() -> None:
+    async with world() as there:
+        ana = await there.principal("ana")
+        view = await there.principal("cal", Role.VIEWER)
+        await ana.post("/v1/memory/clades", {"name": "desk"})
+        await kept(ana, "the desk opens at nine", clade="desk")
+        asked = {"query": "desk", "clade": "desk"}
+        for users, status in (([], 404), (["cal"], 200), ([], 404), (["cal"], 200)):
+            await ana.patch("/v1/memory/clades/desk", {"users": users})
+            assert (await view.post("/v1/memory/search", asked)).status == status
+        assert len(await found(ana, "desk", clade="desk")) == 1
+
+
+# ── what is not there ──
+
+
+async def test_what_is_not_found_is_named_and_the_list_that_helps_with_it() -> None:
+    async with world() as there:
+        ana, bob = await there.principal("ana"), await there.principal("bob")
+        await bob.post("/v1/memory/clades", {"name": "lab"})
+        for clade in ("lab", "none"):
+            for method, path, body in (
+                ("POST", "/v1/memory", {"content": "x", "clade": clade}),
+                ("POST", "/v1/memory/search", {"query": "x", "clade": clade}),
+                ("GET", f"/v1/memory/runs?clade={clade}", None),
+                ("GET", f"/v1/memory/proposals?clade={clade}", None),
+            ):
+                told = (await ana.ask(method, path, body)).json
+                assert told["code"] == "not_found"
+                assert "no clade of that name" in told["detail"]
+                assert "POST /v1/memory/clades begins one" in told["detail"]
+        for place in ("", "?owner=bob", "?owner=nobody"):
+            told = (await ana.get(f"/v1/memory/runs/none{place}")).json["detail"]
+            assert "no such run" in told
+            assert "GET /v1/memory/runs" in told
+        told = (await ana.post("/v1/memory/proposals/none/review", {"accept": True})).json["detail"]
+        boss = await there.principal("boss", Role.ADMIN, Role.OWNER)
+        told = (await boss.post("/v1/memory/proposals/none/review", {"accept": True})).json["detail"]
+        assert "no such proposal" in told
+        assert "GET /v1/memory/proposals" in told
+
+
+async def test_a_refusal_speaks_of_memory_and_not_of_sessions() -> None:
+    async with world() as there:
+        ana = await there.principal("ana")
+        view = await there.principal("vic", Role.VIEWER)
+        clerk = await there.principal("clerk", Role.AGENT, kind="agent", acting_for="ana")
+        both = await there.principal("cal", Role.VIEWER, Role.OWNER)
+        await ana.post("/v1/memory/clades", {"name": "desk", "users": ["vic", "cal"]})
+        for client, method, path, body, told in (
+            (ana, "PUT", "/v1/memory/plan", {"plan": "free"}, "you may not set plans of memories"),
+            (view, "POST", "/v1/memory", {"content": "x", "clade": "desk"}, "you may not keep memories here"),
+            (clerk, "GET", "/v1/memory/export", None, "you may not export memories here"),
+            (both, "PATCH", "/v1/memory/clades/desk", {}, "you know of this space, but it does not let you"),
+        ):
+            refused = await client.ask(method, path, body)
+            detail = refused.json["detail"]
+            assert (refused.status, "session" in detail, told in detail) == (403, False, True), detail
+
+
+async def test_somebody_who_is_no_principal_can_be_made_one_and_erased() -> None:
+    async with world() as there:
+        boss = await there.principal("boss", Role.ADMIN)
+        refused = await boss.post("/v1/people/dora/erase")
+        assert refused.status == 404
+        assert "no principal 'dora' here" in refused.json["detail"]
+        assert "POST /v1/principals" in refused.json["detail"]

@@ -221,6 +221,7 @@ BY_PARAMETER = {
     "turn": "session",
     "call": "session",
     "memory_id": "memory",
+    "clade": "clade",
     "run_id": "run",
     "proposal_id": "proposal",
 }

@@ -22,6 +22,11 @@ def vault_of(owner: str, agent: str = "") -> Space:
     return vault(f"{_told(owner)}{APART}{_told(agent)}")
 
 
+def is_vault_of(space: Space, owner: str) -> bool:
+    """Whether a vault is an owner's own, or that of an agent of theirs."""
+    return space.namespace == "vault" and space.name.partition(APART)[0] == _told(owner)
+
+
 def is_log(title: str, tenant: str, session: str) -> bool:
     """Whether a session is the log of a space, by its title, which is the space's name."""
     return space_of(tenant, session, title) is not None

@@ -76,8 +76,8 @@ class Record(Command, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Configure(Command, frozen=True, kw_only=True, omit_defaults=True):
-    """Change title, tags, metadata or configuration; what is None stays. `fields` names those of `config` that change,
-    None all of them.
+    """Change title, tags, metadata, configuration or isolation; what is None stays. `fields` names those of `config`
+    that change, None all of them.
     """
 
     title: str | None = None
@@ -85,6 +85,7 @@ class Configure(Command, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] | None = None
     config: Config | None = None
     fields: tuple[str, ...] | None = None
+    isolation: Isolation | None = None
 
 
 class MoveTo(Command, frozen=True, kw_only=True, omit_defaults=True):

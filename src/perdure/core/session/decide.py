@@ -148,7 +148,7 @@ def _configure(state: State, command: do.Configure, facts: Facts) -> Decided:
     capped = caps.admit(config)
     changes: dict[str, Any] = {}
     replaced = {"config": config, "metadata": metadata_of(state, command.title, command.metadata)}
-    for name in ("title", "tags", "metadata", "config"):
+    for name in ("title", "tags", "metadata", "config", "isolation"):
         value = replaced[name] if name in replaced else getattr(command, name)
         if value is not None and _written(name, value) != _written(name, getattr(state.origin, name)):
             changes[name] = value

@@ -1,7 +1,7 @@
 """Where a session comes from and what it is set to: identity, owner, configuration, lineage.
 
 Identity and lineage never change after `created`; title, tags, metadata and configuration do, by `configured`,
-which also names the account of a session that got a cap later.
+which also names the account of a session that got a cap later, and whom the log of a shared space of memories lets in.
 """
 
 from enum import Enum
@@ -150,7 +150,9 @@ class Created(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Configured(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """Title, tags, metadata or configuration changed; what is unset stayed. The first cap brings an account."""
+    """Title, tags, metadata, configuration or isolation changed; what is unset stayed. The first cap brings an
+    account.
+    """
 
     kind: ClassVar[str] = "configured"
     title: str | UnsetType = UNSET
@@ -158,6 +160,7 @@ class Configured(Payload, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] | UnsetType = UNSET
     config: Config | UnsetType = UNSET
     account: str | UnsetType = UNSET
+    isolation: Isolation | UnsetType = UNSET
 
 
 class Renewed(Payload, frozen=True, kw_only=True, omit_defaults=True):
@@ -216,7 +219,7 @@ def evolve(part: Origin, event: Event) -> Origin:
         case Configured():
             changes = {
                 name: value
-                for name in ("title", "tags", "metadata", "config", "account")
+                for name in ("title", "tags", "metadata", "config", "account", "isolation")
                 if (value := getattr(data, name)) is not UNSET
             }
             return msgspec.structs.replace(part, **changes)

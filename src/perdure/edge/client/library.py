@@ -45,6 +45,7 @@ from perdure.services.verifying import Report, StoreReport
 if TYPE_CHECKING:
     from perdure.edge.client.memory import RemoteMemorySpace
     from perdure.edge.client.sourcing import RemoteMemorySource
+    from perdure.services.sharing import KnownSpace
 
 LINES = "application/x-ndjson"
 _HOOKS = "register it where the server runs, or receive webhooks"
@@ -163,6 +164,18 @@ class RemotePerdure(AsyncPerdure):
         space = space_of(agent, clade, lethe, own, own if owner is None and clade is None and not lethe else owner)
         place = {"namespace": "lethe"} if lethe else documents.given(agent=agent, clade=clade, owner=owner)
         return RemoteMemorySpace(self._transport, space, place)
+
+    async def spaces(self) -> "AsyncIterator[KnownSpace]":
+        """The spaces of memories that were begun, and that the holder of the key may read; those begun last first."""
+        from perdure.services.sharing import KnownSpace
+
+        cursor = None
+        while True:
+            found = await self._transport.get("/v1/memory/spaces", documents.given(limit=500, cursor=cursor))
+            for item in found["items"]:
+                yield KnownSpace(session=item.pop("session_id"), **item)
+            if (cursor := found["cursor"]) is None:
+                return
 
     def memories_from(
         self, *, session: Any = None, writer: str | None = None, uri: str | None = None

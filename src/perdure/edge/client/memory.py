@@ -15,7 +15,9 @@ from perdure.edge.client.documents import given as named
 from perdure.edge.client.refining import MEMORY, Refining, memory_of, telling
 from perdure.edge.client.transport import Transport
 from perdure.edge.memory import PAGE, AsyncMemorySpace
+from perdure.edge.sharing import Permissions, no_clade
 from perdure.services.memories import Page, Scored, Stats
+from perdure.services.sharing import Shared
 
 MOVES: Final = {Status.ARCHIVED: "archive", Status.QUARANTINED: "quarantine", Status.LIVE: "live"}
 
@@ -101,8 +103,32 @@ class RemoteMemorySpace(Refining, AsyncMemorySpace):
     async def _planned(self, name: str) -> None:
         await self._transport.send("PUT", f"{MEMORY}/plan", {**self._place, "plan": name}, again=True)
 
+    async def _shared(self) -> Shared:
+        try:
+            found = await self._transport.get(self._clade())
+        except NotFound:
+            raise no_clade(self._space) from None
+        return _shared(found)
+
+    async def _share(self, users: tuple[str, ...] | None, agents: Permissions) -> Shared:
+        body = named(users=users, agents=None if agents is None else dict(agents))
+        try:
+            return _shared(await self._transport.send("PATCH", self._clade(), body, again=True))
+        except NotFound:
+            made = {"name": self._space.name, **body}
+            return _shared(await self._transport.send("POST", f"{MEMORY}/clades", made))
+
+    def _clade(self) -> str:
+        return f"{MEMORY}/clades/{piece_of(self._space.name)}"
+
     def _allowed(self, path: str) -> str:
         return path
+
+
+def _shared(found: dict[str, Any]) -> Shared:
+    """Whom a clade lets in; of somebody else's only that it lets in whoever asks."""
+    told = named(owner=found["owner"], users=found["users"], agents=found["agents"])
+    return msgspec.convert({"space": found["space"], "owner": "", **told}, Shared)
 
 
 def _path(id: str, more: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perdure.core.access.roles import BREAKING, Action, Actor, Decision, Reason, Role, scoped
+from perdure.core.access.roles import BREAKING, Action, Actor, Decision, Reason, Role, Thing, Verb, scoped
 from perdure.core.access.rules import Policy
 from perdure.core.errors import Denied, Invalid, NotFound
 from perdure.core.session.ids import SessionId, session_id
@@ -184,13 +184,16 @@ def allowed(decision: Decision, action: Action, actor: Actor | None = None) -> D
         return decision
     if decision.concealed:
         raise missing(str(decision.reason))
-    why = _WHY.get(decision.reason, "ask an admin of your tenant")
+    about = action.thing is Thing.MEMORY
+    why = (_OF_MEMORY if about else _WHY).get(decision.reason) or _WHY.get(decision.reason, _ASK)
     if actor is not None and decision.reason in _BEHIND_GLASS and _could_break(actor, action):
         why = f"{why}. {_GLASS}"
-    told = f"you may not {action.verb.value} {action.thing.value} here: {why}"
+    what = _DONE[action.verb] if about else f"{action.verb.value} {action.thing.value}"
+    told = f"you may not {what} here: {why}"
     raise Denied(told, reason=str(decision.reason), action=str(action))
 
 
+_ASK: Final = "ask an admin of your tenant"
 _WHY: Final = {
     Reason.ROLE: "none of your roles allows it; ask an admin of your tenant for one that does",
     Reason.SCOPE: "your key or token was not given for it; use one with that scope",
@@ -198,6 +201,27 @@ _WHY: Final = {
     Reason.RULE: "a rule of your tenant forbids it",
     Reason.FIELD: "a field of it is closed to you by a policy",
 }
+
+
+_OF_MEMORY: Final = {
+    Reason.ISOLATION: "you know of this space, but it does not let you do that; whose it is may",
+    Reason.FIELD: "what is remembered is closed to you by a policy",
+}
+"""The same of memory, which is kept in no session."""
+_DONE: Final = {
+    Verb.LIST: "see what spaces of memories hold",
+    Verb.CREATE: "keep memories",
+    Verb.READ: "read memories",
+    Verb.WRITE: "change memories",
+    Verb.DELETE: "forget memories",
+    Verb.MOVE: "archive, quarantine or restore memories",
+    Verb.BRANCH: "branch memories",
+    Verb.SHARE: "share memories",
+    Verb.EXPORT: "export memories",
+    Verb.ISSUE: "set plans of memories, or rule over their sources,",
+    Verb.OVERRIDE: "break the glass to memories",
+}
+"""What one does to memory, by the verbs of access."""
 
 
 _BEHIND_GLASS: Final = frozenset({Reason.ROLE, Reason.ISOLATION, Reason.FIELD})

@@ -22,6 +22,7 @@ from perdure.edge.http.api import (
     live,
     logs,
     memory,
+    memory_clades,
     memory_learning,
     memory_runs,
     memory_sources,
@@ -70,6 +71,7 @@ MODULES = (
     memory_sources,
     memory_runs,
     memory_spaces,
+    memory_clades,
     money,
     gateway,
     live,
@@ -99,7 +101,7 @@ def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
         private=settings.webhook_private,
     )
     found.talk = talk
-    found.memory = MemorySettings(**msgspec.structs.asdict(settings.memory))
+    found.memory = memory
     if servers:
         offer(found.common.tooling, settings.tools, servers)
     return found

@@ -278,7 +278,8 @@ async def seen_rows(ask: Ask, rows: tuple[Row, ...]) -> tuple[Row, ...]:
 
 async def state_of(ask: Ask, session: SessionId, *, remembered: bool = False) -> State | None:
     """A session as it stands, or `remembered` as this node last saw it; None when it is not there, or another tenant's.
-    Whose it is and whom it lets in never changes, unless it is erased and begun anew under its name.
+    Whose a session is and whom it lets in never changes, unless it is erased and begun anew under its name; whom a
+    clade lets in does.
     """
     loader = ask.services.sessions.loader
     known = loader.recent(session) if remembered else None

@@ -5,7 +5,8 @@ is read by everybody in the tenant; only admins write there, beside what is prom
 missing: one refusal, in the same words.
 """
 
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final, Literal, Protocol, TypeAlias
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Meta
@@ -14,7 +15,7 @@ from perdure.core.access.decide import decide
 from perdure.core.access.roles import Action, Context, Decision, Reason, Resource, Role, Thing, Verb
 from perdure.core.access.views import hides_memory
 from perdure.core.errors import Denied, Invalid, NotFound
-from perdure.core.memory.owning import vault_of
+from perdure.core.memory.owning import APART, is_vault_of, vault_of
 from perdure.core.memory.parts import LETHE, Namespace, Space
 from perdure.core.session.ids import SessionId
 from perdure.core.session.origin import Isolation
@@ -28,6 +29,17 @@ Owner = Annotated[str, Meta(min_length=1, max_length=256)]
 NOBODY: Final = ""
 TAGS: Final = ("memory",)
 READ: Final = Action(Verb.READ, Thing.MEMORY)
+What: TypeAlias = Literal["memory", "run", "proposal", "clade", "space"]
+_NAMED: Final[dict[str, What]] = {"memory_id": "memory", "run_id": "run", "proposal_id": "proposal"}
+"""What the parts of a path lead to."""
+_MISSING: Final[dict[What, str]] = {
+    "memory": "there is no such memory, or space, here; GET /v1/memory lists what is in your vault",
+    "run": "there is no such run, or space, here; GET /v1/memory/runs lists the consolidations of your vault",
+    "proposal": "there is no such proposal, or space, here; GET /v1/memory/proposals lists what waits for a review",
+    "clade": "there is no clade of that name, or none that lets you in; GET /v1/memory/clades lists those that do, and "
+    "POST /v1/memory/clades begins one",
+    "space": "there is no such memory, or space, here; GET /v1/memory/spaces lists those you may read",
+}
 _OPEN: Final = frozenset({Verb.READ, Verb.LIST, Verb.EXPORT})
 """What everybody may do to lethe, as far as their roles go."""
 _TELLING: Final = frozenset({Verb.READ, Verb.WRITE, Verb.EXPORT})
@@ -72,11 +84,16 @@ class Entered(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.space)
 
 
-def missing(reason: str | None = None) -> NotFound:
-    """What is said of memories and spaces that are not there, or not for whoever asks."""
-    error = NotFound("there is no such memory, or space, here; GET /v1/memory lists what is in your vault")
+def missing(what: What, reason: str | None = None) -> NotFound:
+    """What is said of what is not there, or not for whoever asks."""
+    error = NotFound(_MISSING[what])
     error.__cause__ = None if reason is None else Denied("concealed", reason=reason)
     return error
+
+
+def sought(ask: Ask) -> What:
+    """What a request about memory looks for in a space."""
+    return next((what for name, what in _NAMED.items() if name in ask.params), "space")
 
 
 async def entered(ask: Ask, place: Placed, action: Action | None = None) -> Entered:
@@ -87,7 +104,7 @@ async def entered(ask: Ask, place: Placed, action: Action | None = None) -> Ente
     if wanted is None:
         raise TypeError("an endpoint about memory names its action")
     found = _meant(ask, place)
-    await _let_in(ask, wanted, await _decided(ask, wanted, found))
+    await _let_in(ask, wanted, found.space, await _decided(ask, wanted, found))
     if found.space == LETHE and wanted.verb not in _OPEN and Role.ADMIN not in ask.actor.roles:
         raise Denied("lethe is everybody's: propose it (POST /v1/memory/promote), or ask an admin", reason="role")
     return found
@@ -97,6 +114,20 @@ async def may_enter(ask: Ask, place: Placed, action: Action) -> bool:
     """Whether whoever asks may do this, too, where they were let in."""
     try:
         await entered(ask, place, action)
+    except (Denied, NotFound):
+        return False
+    return True
+
+
+async def shown(ask: Ask, space: Space) -> bool:
+    """Whether a space that is there is shown in a list: whether whoever asks may read it."""
+    whose = ""
+    if space.namespace == "vault":
+        own = ask.actor.acting_for or ask.actor.name
+        whose = own if is_vault_of(space, own) else unquote(space.name.partition(APART)[0])
+    found = Entered(space=space, owner=whose, agent=whose)
+    try:
+        await _let_in(ask, READ, space, await _decided(ask, READ, found))
     except (Denied, NotFound):
         return False
     return True
@@ -133,12 +164,7 @@ async def _decided(ask: Ask, action: Action, found: Entered) -> Decision:
     if found.space.namespace != "clade":
         owner = ask.actor.name if found.space == LETHE else found.owner  # lethe is everybody's own
         return _judged(ask, action, Resource(tenant=tenant, session=log, owner=owner, tags=TAGS))
-    remembered = not ask.policy.rules
-    state = await state_of(ask, log, remembered=remembered)
-    decision = _judged(ask, action, _clade(tenant, log, state))
-    if remembered and not decision.allowed:  # perhaps another clade has its name by now
-        decision = _judged(ask, action, _clade(tenant, log, await state_of(ask, log)))
-    return decision
+    return _judged(ask, action, _clade(tenant, log, await state_of(ask, log)))  # whom it lets in may have changed
 
 
 def _clade(tenant: str, log: SessionId, state: State | None) -> Resource:
@@ -154,10 +180,10 @@ def _judged(ask: Ask, action: Action, resource: Resource) -> Decision:
     return decide(ask.actor, action, resource, context, ask.policy)
 
 
-async def _let_in(ask: Ask, action: Action, decision: Decision) -> None:
+async def _let_in(ask: Ask, action: Action, space: Space, decision: Decision) -> None:
     """Go on, or say why not; an admin who breaks the glass here is written down before anything is shown."""
     if not decision.allowed and decision.concealed:
-        raise missing(str(decision.reason))
+        raise missing("clade" if space.namespace == "clade" else sought(ask), str(decision.reason))
     allowed(decision, action, ask.actor)
     if action.verb in _TELLING and hides_memory(decision.hidden):
         raise Denied("what is remembered is hidden from you by a policy", reason="field")

@@ -9,6 +9,7 @@ from msgspec import Meta
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
 from perdure.core.access.rules import Policy
+from perdure.core.session.shown import shown
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.routes import Table
@@ -207,7 +208,13 @@ async def change_principal(ask: Ask) -> Answer:
 )
 async def erase_person(ask: Ask) -> Answer:
     """Erase a person: their sessions, blobs, keys and name. The audit log keeps an id that leads to nobody."""
-    report = await ask.node.tenants.people.erase(ask.actor.tenant, ask.params["name"], by=ask.actor)
+    name = ask.params["name"]
+    try:
+        report = await ask.node.tenants.people.erase(ask.actor.tenant, name, by=ask.actor)
+    except errors.NotFound as missing:
+        told = f"no principal {shown(name)} here; GET /v1/principals lists those there are. Somebody without a key is "
+        told += "added first: POST /v1/principals with their name, and then this finds what was kept of them"
+        raise errors.NotFound(told, **missing.fields) from None
     return ask.answer(ErasedPerson(principal_id=report.principal, report=msgspec.to_builtins(report)))
 
 

@@ -37,7 +37,7 @@ from perdure.edge.http.remembered import (
     view_of,
 )
 from perdure.edge.http.routes import Table
-from perdure.edge.http.spaces import Entered, Place, SpaceQuery, entered, missing
+from perdure.edge.http.spaces import Entered, Place, SpaceQuery, What, entered, missing
 
 table = Table()
 T = TypeVar("T")
@@ -143,12 +143,12 @@ async def closed_sources(ask: Ask, asked: Sequence[Keeping]) -> frozenset[str]:
     return frozenset([session for session in told if not await may(ask, session_id(session), READ_TURNS)])
 
 
-async def or_missing(found: Awaitable[T]) -> T:
+async def or_missing(found: Awaitable[T], what: What = "memory") -> T:
     """What was found; what is not there is told in the words in which it is told of what is somebody else's."""
     try:
         return await found
     except NotFound:
-        raise missing() from None
+        raise missing(what) from None
 
 
 @table.add(
@@ -202,7 +202,7 @@ async def forget_memory(ask: Ask) -> Answer:
     place = await entered(ask, query)
     found = await ask.services.memories.forget(place.space, [ask.params["memory_id"]], query.reason)
     if not found:
-        raise missing()
+        raise missing("memory")
     return ask.answer(ForgottenMemories(forgotten=found))
 
 

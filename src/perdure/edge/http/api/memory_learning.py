@@ -238,7 +238,7 @@ async def review_proposal(ask: Ask) -> Answer:
     if ask.actor.kind == "agent":
         raise Denied("a person must review what others are to know, not an agent; sign in as one", reason="approval")
     reviewing = ask.services.promoting.review(target.space, ask.params["proposal_id"], body.accept, body.reason)
-    return ask.answer(_view(await or_missing(reviewing), target, ask))
+    return ask.answer(_view(await or_missing(reviewing, "proposal"), target, ask))
 
 
 @table.add(
@@ -273,7 +273,7 @@ async def set_accepting(ask: Ask) -> Answer:
         raise Denied("a person must say what needs no review, not an agent; sign in as one", reason="approval")
     if target.space == LETHE:
         await ask.services.memories.shelves.begin(LETHE, owner=NOBODY)
-    await or_missing(ask.services.promoting.allow(target.space, body.auto))
+    await or_missing(ask.services.promoting.allow(target.space, body.auto), "space")
     return await _accepting(ask, target)
 
 

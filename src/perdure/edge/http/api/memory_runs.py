@@ -151,7 +151,7 @@ async def list_memory_runs(ask: Ask) -> Answer:
 async def read_memory_run(ask: Ask) -> Answer:
     """A consolidation as far as it is, and what it did, for review."""
     place, id = await entered(ask, ask.query()), ask.params["run_id"]
-    steps = await or_missing(ask.services.consolidating.steps(place.space, id))
+    steps = await or_missing(ask.services.consolidating.steps(place.space, id), "run")
     runs = {run.id: run for run in await ask.services.consolidating.runs(place.space)}
     told = []
     for step in steps:
@@ -173,7 +173,8 @@ async def undo_memory_run(ask: Ask) -> Answer:
     """Take a consolidation back: every memory that it touched is as it was before."""
     body: UndoBody = await ask.body()
     place, id = await entered(ask, body), ask.params["run_id"]
-    return ask.answer(UndoneRun(id=id, restored=await or_missing(ask.services.consolidating.undo(place.space, id))))
+    undone = await or_missing(ask.services.consolidating.undo(place.space, id), "run")
+    return ask.answer(UndoneRun(id=id, restored=undone))
 
 
 _DOCUMENTS = ("before", "after")

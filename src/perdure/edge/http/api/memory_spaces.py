@@ -1,27 +1,25 @@
-"""Memory spaces: what they hold, the plans they are on, those that are shared, and memories taken elsewhere."""
+"""Memory spaces: what they hold, the plans they are on, and memories taken elsewhere."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Meta
 
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
-from perdure.core.errors import AlreadyExists, Invalid, TooLarge
+from perdure.core.errors import TooLarge
 from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.plans import plan_of
 from perdure.core.memory.requests import Keeping
-from perdure.core.session.origin import Isolation
 from perdure.edge.http.api.memory import KEEPING, closed_sources, kept
 from perdure.edge.http.asgi import Answer, Gone, Request
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.remembered import MemoryStats, Text
+from perdure.edge.http.remembered import MemoryStats
 from perdure.edge.http.routes import Table
-from perdure.edge.http.spaces import READ, Entered, Name, Place, SpaceQuery, entered, made_clade
+from perdure.edge.http.spaces import READ, Entered, Name, Place, SpaceQuery, entered
 from perdure.waiting import aside
 
 if TYPE_CHECKING:
@@ -41,23 +39,6 @@ class PlanBody(Place, kw_only=True, forbid_unknown_fields=True):
     """The plan that a space is put on."""
 
     plan: Name
-
-
-class CladeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A space that is shared: with these users, and with these agents, which may `read` or `read_write` there. Whom it
-    lets in does not change.
-    """
-
-    name: Name
-    users: Annotated[tuple[Text, ...], Meta(max_length=1000)] = ()
-    agents: dict[str, str] = {}
-
-
-class CladeView(msgspec.Struct, kw_only=True):
-    """A clade, by its name and as a space is told."""
-
-    name: str
-    space: str
 
 
 class ImportedMemories(msgspec.Struct, kw_only=True):
@@ -109,28 +90,6 @@ async def plan_memory(ask: Ask) -> Answer:
     place = await entered(ask, body)
     await ask.services.memories.plan(place.space, body.plan, owner=place.owner)
     return await _stats(ask, place)
-
-
-@table.add(
-    "POST",
-    "/v1/memory/clades",
-    (Verb.SHARE, Thing.MEMORY),
-    body=CladeBody,
-    answer=CladeView,
-    status=HTTPStatus.CREATED,
-    errors=(errors.AlreadyExists, errors.VersionConflict),
-    example={"name": "desk", "users": ["bob"], "agents": {"critic": "read"}},
-)
-async def make_clade(ask: Ask) -> Answer:
-    """Begin a space that is shared with others; it is yours."""
-    body: CladeBody = await ask.body()
-    wrong = [word for word in body.agents.values() if word not in ("none", "read", "read_write")]
-    if wrong:
-        raise Invalid(f"an agent may none, read or read_write, not {wrong[0][:80]!r}")
-    isolation = Isolation(model="per_user", users=body.users, agents=body.agents)
-    if not await made_clade(ask, body.name, isolation):
-        raise AlreadyExists("there is a clade of that name already; choose another name")
-    return ask.answer(CladeView(name=body.name, space=f"clade/{body.name}"))
 
 
 # ── coming and going ──
