@@ -213,10 +213,10 @@ def keeping_of(ask: Ask, body: KeepFields, exact: bool) -> Keeping:
     """A memory to be kept, as the service wants it. Whose word it is, follows from who asks, unless they say; what an
     agent passes on of a person's counts as an agent's.
     """
+    _must_be_dated(body, exact)
     by_agent = is_agents(ask)
     given = body.source or SourceBody()
     if given.kind in OWN:
-    _must_be_dated(body, exact)
         raise Invalid(f"a source is not {given.kind}: only the server's own doing is; say what said it")
     kind: SourceKind = given.kind or ("agent" if by_agent else "user")
     trust = "medium" if by_agent and kind == "user" and body.trust in (None, "high") else body.trust
@@ -225,13 +225,13 @@ def keeping_of(ask: Ask, body: KeepFields, exact: bool) -> Keeping:
     return Keeping(metadata=body.metadata or {}, source=source, trust=trust, **fields)
 
 
-_SAME: Final = tuple(name for name in Keeping.__struct_fields__ if name not in ("metadata", "source", "trust"))
-
-
 def _must_be_dated(body: KeepFields | UpdateBody, exact: bool) -> None:
     """`Invalid` where times look like seconds, and are not said to be exact."""
     for name in () if exact else ("valid_from", "valid_to"):
         must_be_micros(getattr(body, name), name, "if it is meant so, send exact: true beside it")
+
+
+_SAME: Final = tuple(name for name in Keeping.__struct_fields__ if name not in ("metadata", "source", "trust"))
 
 
 _OTHERWISE: Final = ("status", "source", "metadata")
@@ -240,10 +240,10 @@ _OTHERWISE: Final = ("status", "source", "metadata")
 
 def changing_of(body: UpdateBody) -> Changing:
     """A change, as the service wants it."""
+    _must_be_dated(body, body.exact)
     given = {name: getattr(body, name) for name in Changing.__struct_fields__}
     return Changing(**{name: value for name, value in given.items() if value is not UNSET})
 
-    _must_be_dated(body, body.exact)
 
 def seeking_of(body: SearchBody) -> Seeking:
     """A search, as the service wants it."""
