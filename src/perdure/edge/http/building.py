@@ -101,7 +101,7 @@ def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
         private=settings.webhook_private,
     )
     found.talk = talk
-    found.memory = memory
+    found.memory = MemorySettings(**msgspec.structs.asdict(settings.memory))
     if servers:
         offer(found.common.tooling, settings.tools, servers)
     return found
