@@ -1,15 +1,11 @@
 """Vectors from an endpoint: a real server on the loopback device, well-behaved and not."""
 
-import json
-import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
 from perdure.core.errors import (
+    Invalid,
     PerdureError,
     ProviderBusy,
     ProviderCut,
@@ -21,75 +17,20 @@ from perdure.core.errors import (
 )
 from perdure.embedders.endpoint import Endpoint
 from perdure.embedders.making import made
-
-KEY = "sk-very-secret"
-
-
-class Server(ThreadingHTTPServer):
-    """Answers with vectors of three numbers, backwards, until `behave` says otherwise."""
-
-    daemon_threads = True
-    behave: str = ""
-    asked: list[dict[str, Any]]
-    keys: list[str]
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.asked.append({"path": self.path, **body})
-        self.server.keys.append(self.headers.get("authorization", ""))
-        data = [{"index": at, "embedding": [3.0, 4.0, float(len(text))]} for at, text in enumerate(body["input"])]
-        behave = self.server.behave
-        status, answer = 200, json.dumps({"data": data[::-1]}).encode()
-        if behave.isdigit():
-            status, answer = int(behave), f"no, not with {KEY}".encode()
-        elif behave == "garbled":
-            answer = b"<html>"
-        elif behave == "fewer":
-            answer = json.dumps({"data": data[1:]}).encode()
-        elif behave == "other size":
-            answer = json.dumps({"data": [{**row, "embedding": [1.0]} for row in data]}).encode()
-        elif behave == "slow":
-            threading.Event().wait(1)
-        elif behave == "cut":
-            self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf")
-            return
-        self.send_response(status)
-        self.send_header("retry-after", "7")
-        self.send_header("content-length", str(len(answer)))
-        self.end_headers()
-        try:
-            self.wfile.write(answer)
-        except OSError:
-            return
-
-    def log_message(self, *args: object) -> None:
-        return
+from tests.embedders.answering import KEY, Server, address, answering, nobodys_port
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server(("127.0.0.1", 0), Handler)
-    server.asked, server.keys = [], []
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def address(server: Server) -> str:
-    return f"http://127.0.0.1:{server.server_port}/v1"
+    with answering() as server:
+        yield server
 
 
 def test_vectors_come_in_the_order_of_the_texts_and_have_length_one(server: Server) -> None:
     embedder = Endpoint(address(server), "m", key=KEY)
-    assert embedder.dimensions == 3
+    assert (embedder.dimensions, server.asked) == (0, [])  # nobody is asked before there is something to embed
     rows = embedder.embed(["", "twelve chars"])
+    assert embedder.dimensions == 3
     assert rows[1] == pytest.approx([3 / 13, 4 / 13, 12 / 13])
     assert sum(value * value for value in rows[0]) == pytest.approx(1)
     assert server.asked[-1]["path"] == "/v1/embeddings"
@@ -139,9 +80,30 @@ def test_a_failure_is_told_as_what_it_is(server: Server, behave: str, error: typ
         assert failed.value.fields["retry_after"] == 7
 
 
-def test_nobody_there_is_told() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def test_the_first_answer_says_how_many_numbers_a_vector_has(server: Server) -> None:
+    embedder = Endpoint(address(server), "m")
+    embedder.embed(["one"])
+    server.behave = "other size"
+    with pytest.raises(ProviderGarbled):
+        embedder.embed(["two"])
+    assert Endpoint(address(server), "m").embed(["two"]) == [[1.0]]
+
+
+def test_nobody_there_is_told_when_it_is_asked() -> None:
+    embedder = Endpoint(address(nobodys_port()), "m")
     with pytest.raises(ProviderDown):
-        Endpoint(f"http://127.0.0.1:{port}/v1", "m")
+        embedder.embed(["one"])
+
+
+@pytest.mark.parametrize(("key", "said"), [("", "wants a key"), ("sk-wrong", "does not take our key")])
+def test_who_is_denied_is_told_where_the_key_goes(server: Server, key: str, said: str) -> None:
+    server.behave = "guarded"
+    with pytest.raises(ProviderDenied, match=f"{said}.*key_env"):
+        Endpoint(address(server), "m", key=key).embed(["one"])
+    Endpoint(address(server), "m", key=KEY).embed(["one"])
+
+
+@pytest.mark.parametrize("where", ["https://[::1/v1", "http://host:port/v1", "http://host:99999/v1", "http://host:0"])
+def test_an_address_that_is_none_is_told(where: str) -> None:
+    with pytest.raises(Invalid, match="https://host/v1#model"):
+        Endpoint(where, "m")

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.core.memory.scoring import WEIGHTS
+from perdure.core.errors import ProviderDown
+from perdure.core.memory.scoring import NO_VECTORS, WEIGHTS
 from perdure.indexes import ram
 from perdure.indexes.ram import RamIndex
 from perdure.ports.memory import UNMADE, Embedder, Item
@@ -134,6 +135,99 @@ def test_kept_vectors_are_not_made_again_and_others_are() -> None:
     other = Hashed("other")
     assert RamIndex(other).add(items(), kept) != kept
     assert other.texts == 2 * len(kept)
+
+
+class Away(Hashed):
+    """An embedder elsewhere: it knows how many numbers its vectors have once it has made some."""
+
+    dimensions = 0
+    away = False
+    width = Hashed.dimensions
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if self.away:
+            raise ProviderDown("the embedder is away")
+        self.dimensions = self.width
+        return super().embed(texts)
+
+
+def away() -> Away:
+    embedder = Away()
+    embedder.away = True
+    return embedder
+
+
+def test_while_the_query_has_no_vector_words_alone_decide_and_that_is_told() -> None:
+    embedder = Hashed()
+    kept = filled(embedder).add(items())
+    words, lacking = filled(None), RamIndex(away())
+    lacking.add(items(), kept)
+    for query in QUERIES:
+        found = lacking.search(query, k=5)
+        assert [(one.id, one.score, one.signals) for one in found] == [
+            (one.id, one.score, one.signals) for one in words.search(query, k=5)
+        ]
+        assert {one.lacking for one in found} == {NO_VECTORS}
+        assert lacking.near(query) == words.near(query)
+    assert {one.lacking for one in words.search("boat")} == {""}
+
+
+def test_kept_vectors_say_how_many_numbers_they_have_where_the_embedder_cannot() -> None:
+    whole = filled(Hashed())
+    kept = whole.add(items())
+    for first in ([UNMADE] * 3 + kept[3:], [*kept[:3], *[UNMADE] * 5]):
+        known, embedder = filled(Hashed(), []), away()
+        index = RamIndex(embedder)
+        for one in (known, index):
+            assert one.add(items(), first) == first
+        embedder.away = False
+        for query in QUERIES:
+            assert index.search(query) == known.search(query)
+            assert index.near(query) == known.near(query)
+        assert {one.lacking for one in index.search("boat")} == {""}
+
+
+def test_vectors_that_come_later_are_taken_in_by_an_index_that_had_none() -> None:
+    embedder = away()
+    index = RamIndex(embedder)
+    index.add(items(), [UNMADE] * len(TEXTS))
+    assert answers(index, "Who bakes bread?")[0] == "m4"
+    embedder.away = False
+    assert "meaning" not in index.search("Who bakes bread?")[0].signals
+    index.add(items(), kept := filled(Hashed()).add(items()))
+    assert index.search("Who bakes bread?") == filled_with(Hashed(), kept).search("Who bakes bread?")
+
+
+def filled_with(embedder: Embedder, kept: list[bytes]) -> RamIndex:
+    index = RamIndex(embedder)
+    index.add(items(), kept)
+    return index
+
+
+def test_what_cannot_be_made_is_told_to_who_keeps_and_borne_by_who_reads() -> None:
+    index = RamIndex(away())
+    with pytest.raises(ProviderDown):
+        index.add(items())
+    assert len(index) == 0
+    others = filled(Hashed("other")).add(items())
+    assert index.add(items(), others) == [UNMADE] * len(TEXTS)
+    assert answers(index, "Who bakes bread?")[0] == "m4"
+
+
+def test_an_embedder_whose_vectors_have_another_size_than_before_is_gone_without() -> None:
+    class Wide(Away):
+        width = 48
+
+        def embed(self, texts: Sequence[str]) -> Any:
+            rows = super().embed(texts)
+            return np.hstack([rows, rows])[:, : self.width]
+
+    index = filled_with(Wide(), filled(Hashed()).add(items()))
+    index.add([Item(id="late", text="The ferry ran again.")])
+    found = index.search("Who bakes bread?")
+    assert (found[0].id, found[0].lacking) == ("m4", NO_VECTORS)
+    assert answers(index, "the ferry ran again")[0] == "late"
+    assert index.near("rye bread")[0][0] == "m4"
 
 
 def test_without_an_embedder_nothing_is_kept() -> None:

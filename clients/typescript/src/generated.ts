@@ -498,7 +498,10 @@ export interface FoundMemories {
   beyond?: FoundView[];
 }
 
-/** A memory that was found: how well it fits, how much it counts by now, how old it is, and what spoke for it. */
+/**
+ * A memory that was found: how well it fits, how much it counts by now, how old it is, and what spoke for it.
+ * `lacking` says who had no say in that, and should have: the embedder, while it fails.
+ */
 export interface FoundView {
   memory: MemoryView;
   score: number;
@@ -506,6 +509,7 @@ export interface FoundView {
   age: string;
   space: string;
   signals: Record<string, number>;
+  lacking?: string;
 }
 
 /**

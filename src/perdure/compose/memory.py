@@ -1,5 +1,6 @@
 """Memory put together: spaces of a tenant with an embedder and an index."""
 
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a store remembers. `embedder` is a name that `perdure.embedders.making` knows: `auto` takes what is
     installed, `none` goes by words alone. `reader`: whether consolidation reads memories beside each other, if it is
-    installed (`auto`) or never (`none`). `room` is bytes of RAM for spaces in use, of all tenants together: a quarter
-    of the machine's memory, from 256 MiB to 4 GiB, if nobody says. `plan` is the plan of spaces that were put on none.
-    `asking` is how many micro-dollars one consolidation may spend on asking the cheap model, if there is one.
+    installed (`auto`) or never (`none`). `key_env` is the variable of the environment that has our key for an embedder
+    that is an address. `room` is bytes of RAM for spaces in use, of all tenants together: a quarter of the machine's
+    memory, from 256 MiB to 4 GiB, if nobody says. `plan` is the plan of spaces that were put on none. `asking` is how
+    many micro-dollars one consolidation may spend on asking the cheap model, if there is one.
     """
 
     embedder: str = "auto"
+    key_env: str | None = None
     reader: Literal["auto", "none"] = "auto"
     room: int | None = None
     plan: str = DEFAULT
@@ -48,16 +51,39 @@ def allowance_of(settings: MemorySettings | None) -> "Allowance":
     return Allowance(usual(memory()) if asked is None else asked)
 
 
-def memories(sessions: "Sessions", erasure: "Erasure", settings: MemorySettings, allowance: "Allowance") -> "Memories":
+def checked(settings: MemorySettings) -> MemorySettings:
+    """The same settings; `Invalid` where there is no embedder of that name, or the environment lacks the key for it."""
+    from perdure.embedders.making import must_be_known
+
+    must_be_known(settings.embedder)
+    _key(settings)
+    return settings
+
+
+def _key(settings: MemorySettings) -> str:
+    """Our key for an embedder elsewhere; empty if it takes none."""
+    if settings.key_env is None:
+        return ""
+    found = os.environ.get(settings.key_env, "")
+    if not found:
+        told = f"memory: the environment has no {settings.key_env}; set it, or leave key_env out"
+        raise Invalid(told, variable=settings.key_env)
+    return found
+
+
+def memories(
+    sessions: "Sessions",
+    erasure: "Erasure",
+    settings: MemorySettings,
+    allowance: "Allowance",
+    embedder: "Callable[[], Embedder | None]",
+) -> "Memories":
     """The service that edges call."""
     from perdure.core.memory.suspecting import flags
     from perdure.services.memories import Memories
     from perdure.services.shelves import Shelves
 
-    def embedder() -> "Embedder | None":
-        return embedder_of(settings.embedder)
-
-    shelves = Shelves(sessions, embedder, _index, allowance, plan=settings.plan)
+    shelves = Shelves(sessions, cache(embedder), _index, allowance, plan=settings.plan)
     return Memories(shelves, erasure, flags)
 
 
@@ -91,12 +117,21 @@ def _can_tell(common: "Common") -> bool:
     return bool(models.cheap) and (upstream is None or upstream.kind != "offline")
 
 
+def embedder_for(settings: MemorySettings, now: "Callable[[], int]") -> "Embedder | None":
+    """What makes vectors: patient, where it is asked elsewhere."""
+    from perdure.embedders.making import is_elsewhere
+    from perdure.services.patience import Patient
+
+    found = embedder_of(settings.embedder, _key(settings))
+    return Patient(found, now) if found is not None and is_elsewhere(settings.embedder) else found
+
+
 @cache
-def embedder_of(name: str) -> "Embedder | None":
+def embedder_of(name: str, key: str = "") -> "Embedder | None":
     """One for all who name it: its weights are large."""
     from perdure.embedders.making import made
 
-    return made(name)
+    return made(name, key=key)
 
 
 @cache

@@ -17,6 +17,7 @@ from perdure.sealing.given import AS_FOUND, Given
 if TYPE_CHECKING:
     from perdure.compose.memory import MemorySettings
     from perdure.compose.talking import Common, Talk
+    from perdure.ports.memory import Embedder
     from perdure.services.allowance import Allowance
     from perdure.services.auditing import Auditing
     from perdure.services.cooling import CoolingStore
@@ -74,6 +75,7 @@ class Tenants:
             found.opened = self._opened
             found.common_of = lambda: self.common
             found.allowance_of = lambda: self.allowance
+            found.embedder_of = lambda: self.embedder
             found.memory = self.memory
             found.sessions.masks = None if tenant == SYSTEM else self._masks
             self._made[tenant] = found
@@ -104,6 +106,13 @@ class Tenants:
         from perdure.compose.memory import allowance_of
 
         return allowance_of(self.memory)
+
+    @made_once
+    def embedder(self) -> "Embedder | None":
+        """What makes vectors for all tenants: what one of them has found away, none of them asks again soon."""
+        from perdure.compose.memory import MemorySettings, embedder_for
+
+        return embedder_for(self.memory or MemorySettings(), self.ambient.now)
 
     @made_once
     def directory(self) -> "Directory":

@@ -24,6 +24,7 @@ from perdure.sealing.given import AS_FOUND, Given
 if TYPE_CHECKING:
     from perdure.compose.memory import MemorySettings
     from perdure.compose.talking import Common, Talk
+    from perdure.ports.memory import Embedder
     from perdure.services.acting import Identity
     from perdure.services.allowance import Allowance
     from perdure.services.archiving import Archiving
@@ -86,6 +87,8 @@ class Services:
         """Where what all tenants share for their turns comes from."""
         self.allowance_of: Callable[[], Allowance] = self._own_allowance
         """Where the room for memories comes from, which all tenants share."""
+        self.embedder_of: Callable[[], Embedder | None] = self._own_embedder
+        """Where what makes vectors comes from, which all tenants share."""
 
     def _own_common(self) -> "Common":
         from perdure.compose.talking import Common, Talk
@@ -97,6 +100,11 @@ class Services:
         from perdure.compose.memory import allowance_of
 
         return allowance_of(self.memory)
+
+    def _own_embedder(self) -> "Embedder | None":
+        from perdure.compose.memory import MemorySettings, embedder_for
+
+        return embedder_for(self.memory or MemorySettings(), self.sessions.ambient.now)
 
     @made_once
     def home(self) -> "Home":
@@ -126,7 +134,8 @@ class Services:
     def memories(self) -> "Memories":
         from perdure.compose.memory import MemorySettings, memories
 
-        return memories(self.sessions, self.erasure, self.memory or MemorySettings(), self.allowance_of())
+        settings = self.memory or MemorySettings()
+        return memories(self.sessions, self.erasure, settings, self.allowance_of(), self.embedder_of)
 
     @property
     def owes(self) -> bool:

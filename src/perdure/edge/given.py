@@ -168,17 +168,18 @@ def memory_of(memory: Any) -> "MemorySettings | None":
     """How a store remembers: settings, their fields, or the name of an embedder; else `Invalid`."""
     if memory is None:
         return None
-    from perdure.compose.memory import MemorySettings
+    from perdure.compose.memory import MemorySettings, checked
 
     fields = {"embedder": memory} if isinstance(memory, str) else memory
     if isinstance(memory, MemorySettings):
         fields = msgspec.structs.asdict(memory)
     try:
-        return msgspec.convert(fields, MemorySettings)
+        found = msgspec.convert(fields, MemorySettings)
     except msgspec.ValidationError as wrong:
         there = ", ".join(MemorySettings.__struct_fields__)
         told = f"memory: {wrong}; it is a perdure.memory.MemorySettings, a dict of its fields ({there}), or an embedder"
         raise Invalid(told) from wrong
+    return checked(found)
 
 
 def overrides_of(config: dict[str, Any] | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import http.client
 from collections.abc import Sequence
 from math import sqrt
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -28,6 +28,8 @@ _BATCH: Final = 128
 """Texts that are asked for at once."""
 _LONGEST: Final = 8_000
 """Characters of a text that are sent: endpoints refuse what is longer than their model reads."""
+_CONNECT: Final = 5.0
+"""Seconds until it must be connected."""
 _TOLD: Final = 500
 _LARGEST: Final = 64 << 20
 """Bytes of an answer that are read."""
@@ -55,18 +57,18 @@ class _Answer(msgspec.Struct):
 
 
 class Endpoint:
-    """An embedder at an address such as `https://host/v1`; `dimensions` are found out by asking, if not told."""
+    """An embedder at an address such as `https://host/v1`; its first answer tells `dimensions`, if nobody has."""
 
     def __init__(self, address: str, model: str, *, key: str = "", dimensions: int = 0, timeout: float = 30.0) -> None:
-        parts = urlsplit(address)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not model:
+        parts = _parts(address)
+        if parts is None or not model:
             raise Invalid("an endpoint has an address and a model: https://host/v1#model", address=address)
         self._parts = parts
         self._model = model
         self._key = key
         self._timeout = timeout
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}#{model}"
-        self.dimensions = dimensions or len(self.embed(["dimensions"])[0])
+        self.dimensions = dimensions
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """A vector for each text, of length one."""
@@ -85,20 +87,23 @@ class Endpoint:
                 ProviderGarbled, "does not say what belongs there; see whether its address is right", str(garbled)
             ) from None
         rows = sorted(answer.data, key=lambda row: row.index)
-        wanted = getattr(self, "dimensions", 0)
         whole = [row.index for row in rows] == list(range(len(texts)))
-        if not whole or any(not row.embedding or (wanted and len(row.embedding) != wanted) for row in rows):
+        wanted = self.dimensions or (len(rows[0].embedding) if rows else 0)
+        if not whole or not wanted or any(len(row.embedding) != wanted for row in rows):
             raise self._error(ProviderGarbled, "gave other vectors than were asked for; see whether its model is right")
+        self.dimensions = wanted
         return [row.embedding for row in rows]
 
     def _post(self, body: bytes) -> bytes:
         parts = self._parts
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=self._timeout)
+        connection = kind(parts.hostname or "", parts.port, timeout=min(self._timeout, _CONNECT))
         headers = {"content-type": "application/json", "accept": "application/json"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
         try:
+            connection.connect()
+            connection.sock.settimeout(self._timeout)
             connection.request("POST", f"{parts.path.rstrip('/')}/embeddings", body, headers)
             answer = connection.getresponse()
             told = answer.read(_LARGEST)
@@ -122,11 +127,10 @@ class Endpoint:
         if kind is None and 400 <= status < 500:
             return self._error(ProviderRefused, "says that the request is wrong; correct it", told, status=status)
         seconds = float(after) if after.isdigit() else None
-        what = (
-            "does not take our key for this; correct it"
-            if kind is ProviderDenied
-            else "fails on its side; ask again later"
-        )
+        what = "fails on its side; ask again later"
+        if kind is ProviderDenied:
+            wrong = "does not take our key for this" if self._key else "wants a key"
+            what = f"{wrong}; name the variable of the environment that has it: key_env beside embedder"
         return self._error(kind or ProviderDown, what, told, status=status, retry_after=seconds)
 
     def _error(self, kind: type[_Error], what: str, told: str = "", **fields: Any) -> _Error:
@@ -135,6 +139,16 @@ class Endpoint:
         shown = f" ({told})" if told else ""
         fields = {"status": 0, "type": "", "retry_after": None, "too_long": False, **fields}
         return kind(f"{self.name} {what}{shown}", provider=self.name, model=self._model, told=told, **fields)
+
+
+def _parts(address: str) -> SplitResult | None:
+    """What an address is made of; None if it is none."""
+    try:
+        parts = urlsplit(address)
+        good = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port)
+    except ValueError:
+        return None
+    return parts if good else None
 
 
 def _unit(row: list[float]) -> list[float]:

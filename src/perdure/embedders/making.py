@@ -9,6 +9,7 @@ from perdure.ports.memory import Embedder
 _KNOWN: Final = (
     "auto, none, wordllama, minilm, sentence-transformers:MODEL, or an address with a model: https://…#MODEL"
 )
+_NAMES: Final = frozenset(("", "auto", "none", "wordllama", "minilm"))
 
 
 def made(name: str, *, key: str = "") -> Embedder | None:
@@ -31,12 +32,30 @@ def made(name: str, *, key: str = "") -> Embedder | None:
         from perdure.embedders.sentence_transformers import SentenceTransformers
 
         return SentenceTransformers(model)
-    if kind in {"http", "https"} and "#" in name:
+    if is_elsewhere(name):
         from perdure.embedders.endpoint import Endpoint
 
         address, _, model = name.rpartition("#")
         return Endpoint(address, model, key=key)
-    raise Invalid(f"there is no embedder {name!r}; name one of: {_KNOWN}", embedder=name)
+    raise _unknown(name)
+
+
+def must_be_known(name: str) -> None:
+    """`Invalid` where no embedder has this name, be it installed or not."""
+    kind, _, model = name.partition(":")
+    if is_elsewhere(name):
+        made(name)
+    elif name not in _NAMES and not (kind == "sentence-transformers" and model):
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> Invalid:
+    return Invalid(f"there is no embedder {name[:200]!r}; name one of: {_KNOWN}", embedder=name[:200])
+
+
+def is_elsewhere(name: str) -> bool:
+    """Whether it is an address, which is asked over the network."""
+    return name.startswith(("http://", "https://")) and "#" in name
 
 
 def _is_light_installed() -> bool:

@@ -28,6 +28,10 @@ class Matrix:
         self._scales = np.zeros(0, dtype=np.float32)
         self._count = 0
 
+    def widen(self, dimensions: int) -> None:
+        """Take rows of so many numbers from now on; those that are there are zeros."""
+        self._rows = self._numpy.zeros((len(self._rows), dimensions), dtype=self._numpy.int8)
+
     def append(self, rows: Any, scales: Any) -> None:
         """Put rows at the end."""
         np = self._numpy

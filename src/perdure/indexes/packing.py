@@ -19,9 +19,14 @@ class Packing:
         import numpy as np
 
         self._numpy = np
-        self._dimensions = dimensions
+        self.dimensions = dimensions
         self._head = _FORMAT + zlib.crc32(name.encode()).to_bytes(4, "little")
         self._whole = _HEAD + VECTORS * (4 + dimensions)
+
+    def width_of(self, packed: bytes) -> int:
+        """How many numbers each of these vectors has; 0 if they are another embedder's, or none."""
+        numbers, rest = divmod(len(packed) - _HEAD, VECTORS)
+        return max(numbers - 4, 0) if not rest and packed.startswith(self._head) else 0
 
     @property
     def nothing(self) -> bytes:
@@ -48,5 +53,5 @@ class Packing:
         """Numbers (items × 2 × dimensions) and scales (items × 2) of packed vectors, all of which fit."""
         np = self._numpy
         rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), self._whole)[:, _HEAD:]
-        rows = rows.reshape(len(packed), VECTORS, 4 + self._dimensions)
+        rows = rows.reshape(len(packed), VECTORS, 4 + self.dimensions)
         return rows[:, :, 4:].view(np.int8), np.ascontiguousarray(rows[:, :, :4]).view("<f4")[:, :, 0]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from perdure.core.memory.asking import Asked, asked, traits
 from perdure.core.memory.dates import Span, spans
-from perdure.core.memory.scoring import WEIGHTS, WITHOUT_VECTORS
+from perdure.core.memory.scoring import NO_VECTORS, WEIGHTS, WITHOUT_VECTORS
 from perdure.core.memory.words import terms, terms_of, words
 from perdure.indexes import plain
 from perdure.indexes.postings import Postings
@@ -44,7 +44,6 @@ class RamIndex:
             from perdure.indexes.vectors import Vectors
 
             self._vectors = Vectors(embedder)
-        self._weights = WITHOUT_VECTORS if self._vectors is None else WEIGHTS
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -101,6 +100,7 @@ class RamIndex:
         with self._lock:
             if not len(self) or k < 1:
                 return []
+            vector = self._vectors.fitting(vector) if self._vectors is not None else None
             question = asked(query, self._slots.authors_now())
             signals: dict[str, Any] = {}
             order = self._ranked(question, self._spans(query, now), vector, signals)
@@ -111,7 +111,7 @@ class RamIndex:
             table = self._picked(signals, chosen)
             if vector is not None:
                 table["meaning"] = self._vectors.meanings(chosen, vector)
-            return self._found(chosen, table, k, prior)
+            return self._found(chosen, table, k, prior, by_words=vector is None)
 
     def near(self, text: str, *, k: int = 10) -> list[tuple[str, float]]:
         """See the port."""
@@ -119,7 +119,7 @@ class RamIndex:
         with self._lock:
             if not len(self) or k < 1:
                 return []
-            if vector is not None:
+            if vector is not None and (vector := self._vectors.fitting(vector)) is not None:
                 close: list[tuple[int, float]] = self._vectors.nearest(vector, k, self._snapshot())
             else:
                 close = self._alike(terms(text), k)
@@ -135,12 +135,13 @@ class RamIndex:
     def _ranked(self, question: Asked, meant: list[Span], vector: Any, signals: dict[str, Any]) -> Iterator[int]:
         """Slots that are alive, the best first, by all signals that every item has; `signals` is filled with these."""
         author = self._slots.author_number(question.author)
+        weights = WITHOUT_VECTORS if vector is None else WEIGHTS
         if not self._numpy:
             plain.by_words(self._slots, self._postings, question.terms, signals)
             plain.by_signs(self._slots, question, author, meant, signals)
             totals = [0.0] * self._slots.count
             for name, values in signals.items():
-                weight = self._weights[name]
+                weight = weights[name]
                 totals = [total + weight * value for total, value in zip(totals, values, strict=True)]
             living = (slot for slot, alive in enumerate(self._slots.alive) if alive)
             return iter(sorted(living, key=lambda slot: (-totals[slot], slot)))
@@ -151,7 +152,7 @@ class RamIndex:
         quick.by_signs(columns, question, author, meant, signals)
         if vector is not None:
             quick.by_vectors(columns, self._vectors.contexts, vector, signals)
-        return quick.ordered(columns, quick.weighed(columns, signals, self._weights), _BEST)
+        return quick.ordered(columns, quick.weighed(columns, signals, weights), _BEST)
 
     def _spans(self, query: str, now: int) -> list[Span]:
         known = self._snapshot().days_known if self._numpy else [each for each in self._slots.days if each != NO_DAY]
@@ -164,25 +165,32 @@ class RamIndex:
         places = self._snapshot().numpy.array(chosen)
         return {name: values[places] for name, values in signals.items()}
 
-    def _totals(self, table: dict[str, Any], count: int) -> list[float]:
+    def _totals(self, table: dict[str, Any], count: int, weights: dict[str, float]) -> list[float]:
         """The sum of some slots' signals, each with its weight."""
         if self._numpy:
             total = self._snapshot().numpy.zeros(count)
             for name, values in table.items():
-                total += self._weights[name] * values
+                total += weights[name] * values
             found: list[float] = total.tolist()
             return found
         totals = [0.0] * count
         for name, values in table.items():
-            weight = self._weights[name]
+            weight = weights[name]
             totals = [total + weight * value for total, value in zip(totals, values, strict=True)]
         return totals
 
     def _found(
-        self, chosen: list[int], table: dict[str, Any], k: int, prior: Callable[[str], float] | None
+        self,
+        chosen: list[int],
+        table: dict[str, Any],
+        k: int,
+        prior: Callable[[str], float] | None,
+        *,
+        by_words: bool,
     ) -> list[Found]:
-        ids, weights = self._slots.ids, self._weights
-        totals, priors = self._totals(table, len(chosen)), dict[int, float]()
+        ids, weights = self._slots.ids, WITHOUT_VECTORS if by_words else WEIGHTS
+        lacking = NO_VECTORS if by_words and self._vectors is not None else ""
+        totals, priors = self._totals(table, len(chosen), weights), dict[int, float]()
         # Whoever has less than the best without their priors is not among them, whatever its own.
         least = nlargest(k, totals)[-1] - (0.0 if prior is None else weights["prior"])
         best = [at for at, total in enumerate(totals) if total >= least]
@@ -196,7 +204,7 @@ class RamIndex:
             parts = {name: weights[name] * float(values[at]) for name, values in table.items() if values[at]}
             if priors.get(at):
                 parts["prior"] = weights["prior"] * priors[at]
-            found.append(Found(ids[chosen[at]], totals[at], parts))
+            found.append(Found(ids[chosen[at]], totals[at], parts, lacking))
         return found
 
     def _alike(self, its: list[str], k: int) -> list[tuple[int, float]]:

@@ -1,13 +1,17 @@
-"""The vectors of an index: made by its embedder, or unpacked from what was kept."""
+"""The vectors of an index: made by its embedder, or unpacked from what was kept.
+
+How many numbers they have is known from the embedder, or else from the first that come. What has another width has no
+vectors here, and is found by its words.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from perdure.core.memory.scoring import SPREAD
 from perdure.indexes.matrix import Matrix
-from perdure.indexes.packing import Packing
+from perdure.indexes.packing import VECTORS, Packing
 from perdure.indexes.quick import Columns
-from perdure.ports.memory import UNMADE, Embedder, Item
+from perdure.ports.memory import UNANSWERED, UNMADE, Embedder, Item
 
 _BATCH: Final = 512
 """Items that are embedded at once."""
@@ -31,8 +35,17 @@ class Vectors:
         return self._own.size + self.contexts.size
 
     def of(self, text: str) -> Any:
-        """The vector of a text."""
-        return self._numpy.asarray(self._embedder.embed([text])[0], dtype=self._numpy.float32)
+        """The vector of a text; None while there is none to be had."""
+        try:
+            return self._numpy.asarray(self._embedder.embed([text])[0], dtype=self._numpy.float32)
+        except UNANSWERED:
+            return None
+
+    def fitting(self, vector: Any) -> Any:
+        """A vector, if it may be compared with those here; else None."""
+        if vector is not None and not self._packing.dimensions:
+            self._widen(len(vector))
+        return vector if vector is not None and len(vector) == self._packing.dimensions else None
 
     def packed(
         self,
@@ -41,24 +54,47 @@ class Vectors:
         contexts: Callable[[Sequence[Item]], list[tuple[str, str]]],
     ) -> list[bytes]:
         """What is given, where it is this embedder's, or is to stay unmade; the rest is made from texts, alone and with
-        their contexts.
+        their contexts. What was given and can't be made anew is unmade.
         """
-        np = self._numpy
         packed = [*given, *[b""] * (len(items) - len(given))]
-        missing = [at for at, each in enumerate(packed) if each != UNMADE and not self._packing.fits(each)]
+        packing = self._packing_of(self._packing.dimensions or self._embedder.dimensions or self._width_of(packed))
+        missing = [at for at, each in enumerate(packed) if each != UNMADE and not packing.fits(each)]
         texts = contexts(items) if missing else []
         for start in range(0, len(missing), _BATCH):
             some = missing[start : start + _BATCH]
-            made = self._embedder.embed([text for at in some for text in texts[at]])
-            rows = np.asarray(made, dtype=np.float32).reshape(len(some), 2, self._embedder.dimensions)
-            for at, each in zip(some, self._packing.pack(rows), strict=True):
+            try:
+                made = self._made([text for at in some for text in texts[at]])
+            except UNANSWERED:
+                if not all(packed[at] for at in some):
+                    raise
+                made = [UNMADE] * len(some)
+            for at, each in zip(some, made, strict=True):
                 packed[at] = each
         return packed
 
+    def _packing_of(self, width: int) -> Packing:
+        return self._packing if width == self._packing.dimensions else Packing(self._embedder.name, width)
+
+    def _widen(self, dimensions: int) -> None:
+        self._packing = self._packing_of(dimensions)
+        self._own.widen(dimensions)
+        self.contexts.widen(dimensions)
+
+    def _width_of(self, packed: Sequence[bytes]) -> int:
+        return next(filter(None, map(self._packing.width_of, packed)), 0)
+
+    def _made(self, texts: list[str]) -> list[bytes]:
+        """The packed vectors of texts, two and two."""
+        np = self._numpy
+        rows = np.asarray(self._embedder.embed(texts), dtype=np.float32)
+        return self._packing_of(rows.shape[1]).pack(rows.reshape(-1, VECTORS, rows.shape[1]))
+
     def append(self, packed: list[bytes]) -> None:
         """Take in the vectors of the next slots; where none were made, zeros, which speak neither for nor against."""
-        nothing = self._packing.nothing
-        numbers, scales = self._packing.unpack([nothing if each == UNMADE else each for each in packed])
+        if not self._packing.dimensions and (width := self._width_of(packed)):
+            self._widen(width)
+        nothing, fits = self._packing.nothing, self._packing.fits
+        numbers, scales = self._packing.unpack([each if fits(each) else nothing for each in packed])
         self._own.append(numbers[:, 0], scales[:, 0])
         self.contexts.append(numbers[:, 1], scales[:, 1])
 

@@ -9,10 +9,14 @@ from typing import Final, Protocol
 
 import msgspec
 
-__all__ = ["UNMADE", "Embedder", "Found", "Item", "MemoryIndex"]
+from perdure.core.errors import ProviderFailed, ProviderRefused
+
+__all__ = ["UNANSWERED", "UNMADE", "Embedder", "Found", "Item", "MemoryIndex"]
 
 UNMADE: Final = b"\x00"
 """Given as an item's vectors: it is taken in without any, and found by its words until they are handed in."""
+UNANSWERED: Final = (ProviderFailed, ProviderRefused)
+"""What an embedder raises that asks an endpoint, and is given no vectors."""
 
 
 class Embedder(Protocol):
@@ -20,10 +24,16 @@ class Embedder(Protocol):
 
     name: str
     """What it is, version included: vectors of different names never meet."""
-    dimensions: int
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers of a vector; 0 until the first is made, where nobody knows before."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """A vector of length one for each text, in order; a text that says nothing may have one of zeros."""
+        """A vector of length one for each text, in order; a text that says nothing may have one of zeros. One that
+        asks an endpoint raises what is `UNANSWERED` when there are none to be had.
+        """
         ...
 
 
@@ -41,11 +51,12 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """An item that was found, its score, and what each signal added to it."""
+    """An item that was found, its score, and what each signal added to it. `lacking`: who had no say, and should."""
 
     id: str
     score: float
     signals: dict[str, float]
+    lacking: str = ""
 
 
 class MemoryIndex(Protocol):
@@ -75,6 +86,7 @@ class MemoryIndex(Protocol):
         """The `k` best items, best first, of those that `among` lets pass; equals in the order they were added.
 
         `prior` (0 to 1, such as an importance) is one weak signal. `now`, if told, gives words like "yesterday" a day.
+        While the embedder gives no vector of the query, words alone decide, and what is found says so (`lacking`).
         """
         ...
 

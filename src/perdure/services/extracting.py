@@ -191,7 +191,7 @@ class Extracting:
 
     async def _alike(self, space: Space, content: str) -> list[str]:
         async with self._shelves.reading(space) as known:
-            ids = [id for id, _ in known.index.near(content, k=NEAR)]
+            ids = [id for id, _ in await self._shelves.asked(lambda: known.index.near(content, k=NEAR))]
             return [known.shelf.memories[id].content for id in ids if id in known.shelf.memories]
 
     def keeps(self, candidates: Sequence[Candidate], space: Space, agent: str) -> list[MemoryKept]:
@@ -228,9 +228,10 @@ class _Done:
         """Find those of the space's memories that may say the same."""
         async with self._shelves.reading(self._space) as known:
             self._since = known.shelf.version
-            for one in found.candidates:
-                near = known.index.near(one.keeping.content, k=NEAR)
-                self._near[one.keeping.content] = tuple(id for id, _ in near)
+            contents = [one.keeping.content for one in found.candidates]
+            near = await self._shelves.asked(lambda: [known.index.near(content, k=NEAR) for content in contents])
+        for content, close in zip(contents, near, strict=True):
+            self._near[content] = tuple(id for id, _ in close)
 
     def _decide(self, found: Lessons, shelf: Shelf) -> learning.Decided:
         self._upto = shelf.extracted.get(self._session, 0)

@@ -30,7 +30,6 @@ from perdure.services.erasure import Erasure
 from perdure.services.reembedding import Reembedding
 from perdure.services.sessions import Sessions
 from perdure.services.shelves import Shelves
-from perdure.waiting import wholly
 
 MANY: Final = 5_000
 """Memories above which a search is made beside the event loop."""
@@ -41,7 +40,7 @@ Flags = Callable[[str], tuple[str, ...]]
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that was found, how well it fits, how much it counts, and how old it is."""
+    """A memory that was found, how well it fits, how much it counts, how old it is, and who should have had a say."""
 
     memory: Memory
     score: float
@@ -49,6 +48,7 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     age: str
     space: str
     signals: dict[str, float] = {}
+    lacking: str = ""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,7 +268,7 @@ class Memories:
                     now=now,
                 )
 
-            found = await wholly(find) if len(memories) > MANY else find()
+            found = await self.shelves.asked(find, long=len(memories) > MANY)
             scored = tuple(_scored(memories[one.id], one, now, space) for one in found)
             if asked.count:
                 for one in scored:
@@ -396,4 +396,5 @@ def _scored(memory: Memory, found: Found, now: int, space: Space) -> Scored:
         age=importance.age(memory, now),
         space=str(space),
         signals=found.signals,
+        lacking=found.lacking,
     )

@@ -165,14 +165,15 @@ class Promoting:
                 reason=memory.status.value,
             )
         async with self._shelves.reading(space) as known:
-            others = _near(known, memory.content)
+            others = await self._shelves.asked(lambda: _near(known, memory.content))
         return memory, sources_of(memory, [one for one in others if one.id != memory.id])
 
     async def _target(self, to: Space, content: str) -> tuple[list[str], int, bool]:
         """Which memories of the target may say the same, as of which version, and whether it needs no review."""
         auto = await self.allows(to)
         async with self._shelves.reading(to) as known:
-            return [one.id for one in _near(known, content)], known.shelf.version, auto
+            near = await self._shelves.asked(lambda: _near(known, content))
+            return [one.id for one in near], known.shelf.version, auto
 
     async def _confirmed(self, memory: Memory) -> bool:
         """Whether a check passed, or a person approved, in the session that it comes from, after it was said."""

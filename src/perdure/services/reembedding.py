@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from perdure.core.errors import NotFound, PerdureError, VersionConflict
+from perdure.core.errors import NotFound, PerdureError, ProviderDenied, ProviderDown, VersionConflict
 from perdure.core.memory.parts import Space
 from perdure.core.memory.shelf import Shelf
 from perdure.core.session.event import Payload
@@ -53,10 +53,16 @@ class Reembedding:
     def __init__(self, shelves: Shelves) -> None:
         self._shelves = shelves
         self._whole: set[Space] = set()
-        """Spaces that were seen to lack nothing; what is written since comes with vectors."""
+        """Spaces that were seen to lack nothing; what is written since comes with vectors, or is noted as `unmade`."""
 
     async def run(self, space: Space, *, told: Told | None = None, limit: int | None = None) -> Reembedded:
-        """Make the vectors that a space lacks; those of about so many memories, if there is a limit."""
+        """Make the vectors that a space lacks; those of about so many memories, if there is a limit. An embedder that
+        was away just now is asked again, and its error is told.
+        """
+        self._shelves.ask_again()
+        return await self._run(space, told, limit)
+
+    async def _run(self, space: Space, told: Told | None = None, limit: int | None = None) -> Reembedded:
         embedder = self._shelves.embedder()
         async with self._shelves.reading(space) as known:
             total, missing = len(known.shelf), lacking(known.shelf)
@@ -80,7 +86,7 @@ class Reembedding:
         if told is not None:
             told(total - count, total)
         if not missing:
-            self._whole.add(space)
+            self._seen_whole(space)
         return Reembedded(space=str(space), embedder=embedder.name, made=done, left=count, memories=total)
 
     async def again(self, space: Space, ids: Iterable[str]) -> None:
@@ -93,7 +99,9 @@ class Reembedding:
                 await self._written(space, *await self._made(space, missing[start : start + BATCH]))
 
     async def sweep(self) -> Reswept:
-        """See to every space of the tenant. What fails keeps no other from its turn."""
+        """See to every space of the tenant. What fails keeps no other from its turn, but for an embedder that is away
+        or denies itself: that is the same for all.
+        """
         found, failed = dict[str, int](), dict[str, str]()
         spaces = await self._shelves.spaces()
         if not spaces or await aside(self._shelves.embedder) is None:
@@ -101,9 +109,11 @@ class Reembedding:
         for space in spaces:
             try:
                 if await self._lacks(space):
-                    found[str(space)] = (await self.run(space)).made
+                    found[str(space)] = (await self._run(space)).made
             except PerdureError as error:
                 failed[str(space)] = str(error)
+                if isinstance(error, ProviderDown | ProviderDenied):
+                    break
         return Reswept(made=found, failed=failed)
 
     async def _made(self, space: Space, ids: Sequence[str]) -> tuple[Planned, list[MemoriesEmbedded]]:
@@ -132,16 +142,21 @@ class Reembedding:
         known = self._shelves.known(space)
         if known is not None:
             return bool(lacking(known.shelf))
-        if space in self._whole:
+        if space in self._whole and space not in self._shelves.unmade:
             return False
         session, log = self._shelves.session_of(space), self._shelves.sessions.log
         try:
             shelf = await log.steadily(session, self._read)
         except NotFound:
             return False
-        if not lacking(shelf):
-            self._whole.add(space)
-        return space not in self._whole
+        if lacking(shelf):
+            return True
+        self._seen_whole(space)
+        return False
+
+    def _seen_whole(self, space: Space) -> None:
+        self._whole.add(space)
+        self._shelves.unmade.discard(space)
 
     async def _read(self, head: Head) -> Shelf:
         shelf = self._shelves.shelf()

@@ -186,6 +186,7 @@ class Remembering:
         for space in reach.beyond if beyond else ():
             far += await self._searched(space, words, beyond, notes, metered=metered)
         far.sort(key=lambda item: -item.score)
+        notes += dict.fromkeys(f"found {item.lacking}" for item in (*near, *far) if item.lacking)
         return [*near, *far[:beyond]], notes
 
     async def _searched(

@@ -7,7 +7,7 @@ does so inside `reading`: an index changes beside the event loop too, and only i
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,11 +21,12 @@ from perdure.core.session.event import Draft, Event, Payload
 from perdure.core.session.ids import SessionId, named
 from perdure.core.session.origin import Config, Isolation, Timeouts
 from perdure.forking import Forking, on_fork
-from perdure.ports.memory import UNMADE, Embedder, MemoryIndex
+from perdure.ports.memory import UNANSWERED, UNMADE, Embedder, MemoryIndex
 from perdure.ports.store import Head, Query
 from perdure.services import embedding
 from perdure.services.allowance import Allowance
 from perdure.services.embedding import MakeIndex, item_of
+from perdure.services.patience import Patient
 from perdure.services.sessions import Outcome, Sessions
 from perdure.waiting import Lane, aside, wholly
 
@@ -38,6 +39,7 @@ FEW: Final = 64
 _NEVER: Final = Config(timeouts=Timeouts(idle=0, absolute=0, max_active=0, grace=0, expiry=0))
 PAGE: Final = 100
 Decide: TypeAlias = Callable[[Shelf], Sequence[Payload]]
+T = TypeVar("T")
 
 
 class Known:
@@ -79,6 +81,8 @@ class Shelves:
         self._known: dict[Space, Known] = {}
         self._uses: dict[Space, Uses] = {}
         """What was counted outlives the space at hand."""
+        self.unmade: set[Space] = set()
+        """Spaces in which something was kept here without vectors, because the embedder gave none."""
         on_fork(self, Forking(_unchanged, _unchanged, Shelves._forked))
 
     def _forked(self) -> None:
@@ -216,7 +220,8 @@ class Shelves:
     async def close(self) -> None:
         """Write all uses down."""
         for space, uses in [*self._uses.items()]:
-            await self._write_down(space, uses)
+            if uses:
+                await self._write_down(space, uses)
 
     async def _write_down(self, space: Space, uses: Uses) -> None:
         async with self.reading(space) as known:
@@ -241,6 +246,18 @@ class Shelves:
         """An index with nothing in it."""
         return self._index(self.embedder())
 
+    async def asked(self, ask: Callable[[], T], *, long: bool = False) -> T:
+        """What an index answers whose space is being read: beside the event loop, if it takes `long` or its embedder is
+        asked elsewhere.
+        """
+        return await wholly(ask) if long or isinstance(self.embedder(), Patient) else ask()
+
+    def ask_again(self) -> None:
+        """Ask the embedder the next time, though it was away just now."""
+        embedder = self.embedder()
+        if isinstance(embedder, Patient):
+            embedder.ask_again()
+
     def shelf(self) -> Shelf:
         """A shelf with nothing on it."""
         embedder = self.embedder()
@@ -255,8 +272,8 @@ class Shelves:
     def _at_hand(self, space: Space) -> Known:
         known = self._known.get(space)
         if known is None:
-            uses = self._uses.setdefault(space, Uses())
-            known = Known(space, self.session_of(space), self.scratch(), self.shelf(), uses)
+            index, shelf = self.scratch(), self.shelf()
+            known = Known(space, self.session_of(space), index, shelf, self._uses.setdefault(space, Uses()))
             self._known[space] = known
         else:
             self._allowance.back(known)
@@ -328,7 +345,7 @@ class Shelves:
 
     async def _embedded(self, known: Known, payloads: list[Payload]) -> list[Payload]:
         """The payloads with what the embedder makes of them: vectors stand before the memories that come with them, so
-        that an index takes both in at once.
+        that an index takes both in at once. While it gives none, memories are kept without; they are made another time.
         """
         embedder = self.embedder()
         kept, changed = embedding.told(known.shelf, payloads, self.sessions.masks)
@@ -341,7 +358,11 @@ class Shelves:
             )
             return [*before, *payloads, *after]
 
-        return await aside(make)
+        try:
+            return await aside(make)
+        except UNANSWERED:
+            self.unmade.add(known.space)
+            return payloads
 
     async def _append(self, known: Known, payloads: list[Payload], key: str | None, asked: list[Any] | None) -> Outcome:
         command = do.Remember(drafts=tuple(Draft(payload, target=payload.aim()) for payload in payloads))

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 from perdure.core.memory.pairing import Sums, Weights
 from perdure.core.memory.parts import Memory
 from perdure.core.memory.ruling import ruled
+from perdure.core.memory.scoring import NO_VECTORS
 from perdure.core.memory.settling import Beside, Nearness, Reader, Settled
 from perdure.core.memory.statements import Reading
 from perdure.ports.memory import Embedder
 
-_NO_VECTORS: Final = "by words alone: the embedder failed"
 _UNREAD: Final = "not read: the reader failed"
 
 
@@ -41,7 +41,7 @@ class Weighing:
         """What is settled about pairs of which at least one came after `since`."""
         beside, lacking = Beside(memories, since, reading, ruled(memories, reading)), ""
         if embedder is not None and self._nearness is not None:
-            lacking = _NO_VECTORS
+            lacking = NO_VECTORS
             with suppress(Exception):  # whatever it raises
                 beside, lacking = beside.by(self._nearness(embedder, beside.texts)), ""
         if not beside.pairs:

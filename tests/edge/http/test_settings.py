@@ -71,7 +71,7 @@ def test_the_file_is_the_one_named_by_flag_else_by_environment_else_the_one_in_t
         ("headers_env = 'x'", "perdure.toml: 'headers_env' is no setting by itself; it belongs into [tools.NAME]"),
         ("max_rounds = 1", "perdure.toml: 'max_rounds' is no setting by itself; it belongs into [turns]"),
         ("[server]\nport = 1", "perdure.toml: 'server' is no setting; "),
-        ("[memory]\nembeder = 'none'", "perdure.toml: memory: there is no `embeder`; there are embedder, reader, room"),
+        ("[memory]\nembeder = 'none'", "perdure.toml: memory: there is no `embeder`; there are embedder, key_env, "),
         ("port = 'one'", "perdure.toml: port: Expected `int`, got `str`"),
         ("port = 65536", "perdure.toml: port: Expected `int` <= 65535"),
         ("token_lifetime = 901", "perdure.toml: token_lifetime: Expected `int` <= 900"),

@@ -28,6 +28,8 @@ _LEXICAL: Final = ("words", "around", "covered", "answer")
 _ALONE: Final = 1.7
 """By how much words count more where there are no vectors to speak beside them."""
 WITHOUT_VECTORS: Final = WEIGHTS | {name: _ALONE * WEIGHTS[name] for name in _LEXICAL}
+NO_VECTORS: Final = "by words alone: the embedder failed"
+"""Said of what was decided without vectors, where there should be some."""
 
 NEIGHBOURS: Final = (1.0, 0.7, 0.5)
 """How much a word counts that stands in the item, in the one before or after, in the second one before or after."""

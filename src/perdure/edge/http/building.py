@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from perdure.compose.memory import MemorySettings
+from perdure.compose.memory import MemorySettings, checked
 from perdure.compose.tenants import Tenants, tenants
 from perdure.edge.http.api import (
     access,
@@ -91,6 +91,7 @@ def endpoints() -> tuple[Endpoint, ...]:
 def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
     """The store that the settings name, and the models that its sessions talk to, with their tools."""
     talk, servers = talk_of(settings), servers_of(settings.tools)
+    memory = checked(MemorySettings(**msgspec.structs.asdict(settings.memory)))
     found = tenants(
         settings.store,
         ambient=ambient,
@@ -101,7 +102,7 @@ def opened(settings: Settings, ambient: Ambient | None = None) -> Tenants:
         private=settings.webhook_private,
     )
     found.talk = talk
-    found.memory = MemorySettings(**msgspec.structs.asdict(settings.memory))
+    found.memory = memory
     if servers:
         offer(found.common.tooling, settings.tools, servers)
     return found

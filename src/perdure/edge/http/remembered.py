@@ -155,7 +155,9 @@ class MemoryView(msgspec.Struct, kw_only=True):
 
 
 class FoundView(msgspec.Struct, kw_only=True):
-    """A memory that was found: how well it fits, how much it counts by now, how old it is, and what spoke for it."""
+    """A memory that was found: how well it fits, how much it counts by now, how old it is, and what spoke for it.
+    `lacking` says who had no say in that, and should have: the embedder, while it fails.
+    """
 
     memory: MemoryView
     score: float
@@ -163,6 +165,7 @@ class FoundView(msgspec.Struct, kw_only=True):
     age: str
     space: str
     signals: dict[str, float]
+    lacking: str = ""
 
 
 class FoundMemories(msgspec.Struct, kw_only=True):
@@ -289,4 +292,5 @@ def found_view(scored: "Scored", place: Entered, ask: Ask) -> FoundView:
         age=scored.age,
         space=place.told,
         signals=scored.signals,
+        lacking=scored.lacking,
     )

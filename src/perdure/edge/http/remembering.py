@@ -17,6 +17,10 @@ class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         str,
         Meta(min_length=1, description="what makes vectors of memories: `auto` what is installed, `none` words alone"),
     ] = "auto"
+    key_env: Annotated[
+        str | None,
+        Meta(description="the variable of the environment that has our key for an embedder that is an address"),
+    ] = None
     reader: Annotated[
         Literal["auto", "none"],
         Meta(

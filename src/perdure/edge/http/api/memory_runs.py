@@ -121,7 +121,7 @@ async def consolidate_memory(ask: Ask) -> Answer:
     body=ReembedBody,
     answer=Reembedded,
     optional=True,
-    errors=(errors.NotFound, errors.VersionConflict),
+    errors=(errors.NotFound, errors.VersionConflict, errors.ProviderFailed, errors.ProviderRefused),
 )
 async def reembed_memory(ask: Ask) -> Answer:
     """Make vectors that the server's embedder has not made yet, as after another one was chosen: a part of them, so ask
