@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 KEY = "sk-very-secret"
+SHORT = 2_000
+"""Characters that one reads who reads little."""
 
 
 class Server(ThreadingHTTPServer):
@@ -38,6 +40,8 @@ class Handler(BaseHTTPRequestHandler):
             answer = json.dumps({"data": data[1:]}).encode()
         elif behave == "guarded" and self.headers.get("authorization") != f"Bearer {KEY}":
             status, answer = 401, b"who are you?"
+        elif behave == "short" and max(map(len, body["input"])) > SHORT:
+            status, answer = 413, b"a text is too long"
         elif behave == "other size":
             answer = json.dumps({"data": [{**row, "embedding": [1.0]} for row in data]}).encode()
         elif behave == "slow":

@@ -45,6 +45,19 @@ def test_many_texts_are_asked_for_in_batches(server: Server) -> None:
     assert [len(each["input"]) for each in server.asked] == [128, 128, 44]
 
 
+def test_who_reads_less_is_given_the_beginning_of_long_texts(server: Server) -> None:
+    server.behave = "short"
+    embedder = Endpoint(address(server), "m")
+    assert len(embedder.embed(["x" * 9_000, "short"])) == 2
+    assert [len(text) for text in server.asked[-1]["input"]] == [2_000, 5]
+    server.behave, server.asked[:] = "400", []
+    for text, often in (("short", 1), ("x" * 9_000, 4)):
+        with pytest.raises(ProviderRefused):
+            embedder.embed([text])
+        assert len(server.asked) == often
+        server.asked.clear()
+
+
 def test_its_name_tells_where_and_what_but_no_secret(server: Server) -> None:
     embedder = made(f"http://user:pass@127.0.0.1:{server.server_port}/v1#m", key=KEY)
     assert embedder is not None

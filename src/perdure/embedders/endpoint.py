@@ -28,6 +28,10 @@ _BATCH: Final = 128
 """Texts that are asked for at once."""
 _LONGEST: Final = 8_000
 """Characters of a text that are sent: endpoints refuse what is longer than their model reads."""
+_SHORTEST: Final = 1_000
+"""Characters that every model reads."""
+_UNFIT: Final = (400, 413, 422)
+"""What endpoints say of texts that they do not take."""
 _CONNECT: Final = 5.0
 """Seconds until it must be connected."""
 _TOLD: Final = 500
@@ -74,9 +78,20 @@ class Endpoint:
         """A vector for each text, of length one."""
         rows: list[list[float]] = []
         for start in range(0, len(texts), _BATCH):
-            some = [text[:_LONGEST] or " " for text in texts[start : start + _BATCH]]
-            rows += [_unit(row) for row in self._asked(some)]
+            rows += [_unit(row) for row in self._read(texts[start : start + _BATCH])]
         return rows
+
+    def _read(self, texts: Sequence[str]) -> list[list[float]]:
+        """Vectors of as much of these as is read there: of what is refused, the beginning may be taken."""
+        most = _LONGEST
+        while True:
+            some = [text[:most] or " " for text in texts]
+            try:
+                return self._asked(some)
+            except ProviderRefused as refused:
+                most = max(map(len, some)) // 2
+                if refused.fields["status"] not in _UNFIT or most < _SHORTEST:
+                    raise
 
     def _asked(self, texts: list[str]) -> list[list[float]]:
         body = self._post(msgspec.json.encode({"model": self._model, "input": texts, "encoding_format": "float"}))
