@@ -320,6 +320,11 @@ def test_a_consolidation_is_tried_run_looked_at_and_undone(db: perdure.Perdure) 
     assert seen
     assert ana.runs() == (run,)
     assert "superseded" in [step.did for step in ana.steps(run.id)]
+    for (step,) in (tried.would, [step for step in ana.steps(run.id) if step.decides]):
+        assert (step.did, step.reason) == ("superseded", "another one says the same")
+        assert (step.content, step.by_content) == (before[0].content, before[1].content)
+        assert (step.id, step.by) == (before[0].id, before[1].id)
+    assert run.would == ()
     assert ana.undo(run.id) == len({step.id for step in ana.steps(run.id)})
     after = {memory.id: (memory.status, memory.importance, memory.valid_to) for memory in ana.list(statuses="live")}
     assert after == {memory.id: (memory.status, memory.importance, memory.valid_to) for memory in before}
@@ -335,6 +340,8 @@ def test_a_consolidation_that_cannot_be_is_told(db: perdure.Perdure) -> None:
     with pytest.raises(QuotaReached) as error:
         ana.consolidate()
     assert error.value.fields["quota"] == "consolidation"
+    assert "perdure sweep" in error.value.message
+    assert ana.consolidate(dry=True).phase == "dry"
     with pytest.raises(NotFound):
         ana.undo("no-such-run")
     with pytest.raises(NotFound):

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from perdure.compose.weights import weights
-from perdure.core.errors import NotFound, ProviderCut, ProviderDown, ProviderRefused
+from perdure.core.errors import (
+    NotFound,
+    PerdureError,
+    ProviderBusy,
+    ProviderCut,
+    ProviderDenied,
+    ProviderDown,
+    ProviderFailed,
+    ProviderRefused,
+    ProviderSlow,
+)
 from perdure.core.memory.parts import Memory, MemoryType, Source, vault
 from perdure.core.memory.requests import Changing, Keeping
 from perdure.core.memory.settling import Settled
@@ -20,7 +30,7 @@ from perdure.ports.memory import Embedder
 from perdure.services.asking import AT_ONCE, NO_MONEY
 from perdure.services.calling import Calling
 from perdure.services.consolidating import Consolidating, Progress
-from perdure.services.judging import FAILED, NO_PRICE, Judging
+from perdure.services.judging import NO_PRICE, Judging, failed
 from perdure.services.memories import Memories
 from perdure.services.runs import Lost, Runs, Spent
 from perdure.services.weighing import Weighed, Weighing
@@ -359,6 +369,7 @@ async def test_nobody_is_asked_about_what_is_too_long_to_be_shown_whole(world: W
 DOWN = ProviderDown("down", provider="acme", model="small", retry_after=None)
 REFUSED = ProviderRefused("refused", provider="acme", model="small", status=400)
 CUT = ProviderCut("cut", provider="acme", model="small", retry_after=None)
+UNREACHED = "not asked: acme/small cannot be reached"
 
 
 async def test_a_run_whose_model_failed_says_so_and_the_next_one_asks(world: World) -> None:
@@ -367,21 +378,42 @@ async def test_a_run_whose_model_failed_says_so_and_the_next_one_asks(world: Wor
     await told(world, memories, *GATES)
     provider.then([DOWN])
     consolidating = Consolidating(memories, judging(world, provider), weighing=Many(0.96))
-    failed = await consolidating.run(ANA)
-    assert (failed.place, failed.model, failed.cost, len(provider.asked)) == (FAILED, "", 0, 1)
+    first = await consolidating.run(ANA)
+    assert (first.place, first.model, first.cost, len(provider.asked)) == (UNREACHED, "", 0, 1)
     world.ambient.advance(600)
     provider.then(says('{"1": "apart"}'))
     again = await consolidating.run(ANA)
     assert (again.place, again.model, again.cost, len(provider.asked)) == ("", "small", 20, 2)
 
 
-@pytest.mark.parametrize(("error", "cost"), [(DOWN, False), (CUT, True)])
-async def test_what_may_have_been_worked_on_in_vain_counts(world: World, error: Any, cost: bool) -> None:
+@pytest.mark.parametrize(("error", "cost", "why"), [(DOWN, False, "cannot be reached"), (CUT, True, "broke off")])
+async def test_what_may_have_been_worked_on_in_vain_counts(world: World, error: Any, cost: bool, why: str) -> None:
     memories, provider = memories_of(world), Scripted()
     await told(world, memories, *GATES)
     provider.then([error])
     run = await Consolidating(memories, judging(world, provider)).run(ANA)
-    assert (run.cost > 0, run.place) == (cost, FAILED)
+    assert (run.cost > 0, run.place.startswith(f"not asked: acme/small {why}")) == (cost, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (TimeoutError(), "acme/small did not answer in time"),
+        (ProviderSlow("x", provider="local", model="qwen3", status=0), "local/qwen3 did not answer in time"),
+        (ProviderDown("x", provider="local", model="qwen3", status=0), "local/qwen3 cannot be reached"),
+        (ProviderDown("x", provider="local", model="qwen3", status=502), "local/qwen3 fails on its side (502)"),
+        (ProviderDown("x", retry_after=None), "acme/small cannot be reached"),
+        (ProviderBusy("x", provider="local", model="qwen3", status=429), "local/qwen3 has too much to do (429)"),
+        (ProviderDenied("x", provider="local", model="qwen3", status=401), "local/qwen3 does not take our key (401)"),
+        (ProviderFailed("x"), "acme/small fails on its side"),
+        (REFUSED, "acme/small refuses what it is asked (400)"),
+    ],
+)
+def test_who_failed_is_named_and_why_without_a_word_of_theirs(world: World, error: Exception, told: str) -> None:
+    if isinstance(error, PerdureError):
+        error.fields["told"] = "sk-secret is no key for: the garden gate squeaks"
+    asked = judging(world, Scripted()).posed([])
+    assert failed(error, asked.route) == f"not asked: {told}"
 
 
 async def test_one_question_that_is_refused_keeps_no_other_from_being_asked(world: World) -> None:
@@ -398,7 +430,8 @@ async def test_after_some_questions_in_vain_no_more_are_asked(world: World, monk
     await many(memories)
     provider.then(first_are("apart", 2), *[says("I will not say")] * 5)
     run = await Consolidating(memories, judging(world, provider), weighing=Many(0.7)).run(ANA)
-    assert (run.found, run.place, len(provider.asked)) == ({"same": 23}, FAILED, 4)
+    told = "not asked: acme/small answered nothing that counts"
+    assert (run.found, run.place, len(provider.asked)) == ({"same": 23}, told, 4)
 
 
 async def test_a_model_without_a_price_is_not_asked_and_the_run_says_so(world: World) -> None:
@@ -519,7 +552,7 @@ async def test_what_was_lacking_is_not_forgotten_by_who_goes_on(world: World) ->
     with pytest.raises(Stop):
         await consolidating.run(ANA, told=stop_at("same"))
     run = await Consolidating(memories_of(world), weighing=Many(0.7)).run(ANA)
-    assert (run.phase, run.place, run.found) == ("ended", FAILED, {"same": 25})
+    assert (run.phase, run.place, run.found) == ("ended", UNREACHED, {"same": 25})
 
 
 async def test_what_was_held_back_to_be_asked_about_is_done_by_who_has_nobody_to_ask(world: World) -> None:
@@ -596,6 +629,6 @@ async def test_a_sweep_leaves_a_run_to_whoever_has_taken_it(world: World) -> Non
     await begun(other)
     mine.set()
     swept = await sweeping
-    assert swept.ran[str(ANA)].phase == "stepped"
+    assert (swept.ran, swept.failed) == ({}, {})
     thought.set()
     assert (await coming[0]).phase == "ended"

@@ -1,17 +1,19 @@
 """Consolidation over a store: resumed, looked at, undone, on schedule, alone and together with others."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure.compose.weights import weights
-from perdure.core.errors import NotFound, QuotaReached, Refused
+from perdure.core.errors import Damaged, NotFound, QuotaReached, Refused
 from perdure.core.memory.parts import Status, vault
 from perdure.core.memory.requests import Changing, Keeping
-from perdure.core.session.memories import MemoryRun
-from perdure.services.consolidating import Consolidating, Progress
+from perdure.core.memory.retelling import Did
+from perdure.core.session.memories import MemoriesUsed, MemoryRun
+from perdure.services.consolidating import Consolidating, Progress, Swept
 from perdure.services.weighing import Weighing
 from perdure.waiting import drive
 from tests.services.consolidated import ANA, TOLD, Stop, live, memories_of, shelf, told
@@ -166,7 +168,52 @@ async def test_a_dry_run_writes_nothing_and_tells_what_a_run_would_find(world: W
     steps = await consolidating.preview(ANA)
     assert (await memories.shelves.look(ANA)).shelf.version == before
     assert [(step.id, step.by) for step in steps] == [(ids[0], ids[4]), (ids[1], ids[5]), (ids[2], ids[6])]
-    assert (dry.phase, dry.found) == ("dry", (await consolidating.run(ANA)).found)
+    assert [(did.id, did.by, did.content, did.by_content) for did in dry.would] == [
+        (ids[0], ids[4], TOLD[0], TOLD[4]), (ids[1], ids[5], TOLD[1], TOLD[5]), (ids[2], ids[6], TOLD[2], TOLD[6])
+    ]  # fmt: skip
+    run = await consolidating.run(ANA)
+    assert (dry.phase, dry.found) == ("dry", run.found)
+    decided = [did for did in await consolidating.steps(ANA, run.id) if did.decides]
+    assert _bare(decided) == _bare(dry.would), "what is decided is what was told"
+
+
+async def test_what_was_forgotten_since_is_told_as_that(world: World) -> None:
+    memories = memories_of(world)
+    ids = await told(world, memories)
+    consolidating = Consolidating(memories)
+    run = await consolidating.run(ANA)
+    await memories.forget(ANA, [ids[0]])
+    first, *others = (did for did in await consolidating.steps(ANA, run.id) if did.decides)
+    assert (first.id, first.did, first.content, first.by, first.reason) == (ids[0], "forgotten", None, "", "")
+    assert [(did.content, did.by_content) for did in others] == [(TOLD[1], TOLD[5]), (TOLD[2], TOLD[6])]
+    await memories.redact(ANA, [ids[5]], "its source was erased")
+    second = [did for did in await consolidating.steps(ANA, run.id) if did.id == ids[1] and did.decides]
+    assert [(did.did, did.content, did.by_content) for did in second] == [("superseded", TOLD[1], None)]
+
+
+async def test_another_importance_and_what_is_put_away_are_decisions_as_well(world: World) -> None:
+    memories = memories_of(world)
+    (used,) = await told(world, memories, "Ana likes tea", importance=0.2)
+    await told(world, memories, "The fair is in town", valid_to=1, valid_from=0)
+    session = memories.shelves.session_of(ANA)
+    await memories.shelves.write(ANA, lambda _: [MemoriesUsed(counts={used: (0, 8, 0)})])
+    consolidating = Consolidating(memories)
+    dry = await consolidating.run(ANA, dry=True)
+    run = await consolidating.run(ANA)
+    ranked, pruned = (did for did in await consolidating.steps(ANA, run.id) if did.decides)
+    assert (ranked.did, ranked.before, ranked.after) == ("changed", {"importance": 0.2}, {"importance": 0.4})
+    assert (pruned.did, pruned.by, pruned.content) == ("archived", "", "The fair is in town")
+    assert _bare(dry.would) == _bare([ranked, pruned])
+    await memories.forget(ANA, [used])
+    assert [did.did for did in await consolidating.steps(ANA, run.id)] == ["forgotten", "archived"]
+    await consolidating.undo(ANA, run.id)
+    assert [did.did for did in await consolidating.steps(ANA, run.id)] == ["forgotten", "archived", "live"]
+    assert session == memories.shelves.session_of(ANA)
+
+
+def _bare(steps: Sequence[Did]) -> list[Did]:
+    """Without where and when they were written."""
+    return [msgspec.structs.replace(did, version=0, at=0) for did in steps]
 
 
 async def test_undoing_restores_every_memory_exactly(world: World) -> None:
@@ -381,9 +428,9 @@ async def test_a_plan_without_it_has_no_run_on_demand_but_on_schedule(world: Wor
     await told(world, memories)
     await memories.plan(ANA, "free")
     consolidating = Consolidating(memories)
-    for dry in (True, False):
-        with pytest.raises(QuotaReached, match="weekly"):
-            await consolidating.run(ANA, dry=dry)
+    with pytest.raises(QuotaReached, match="weekly"):
+        await consolidating.run(ANA)
+    assert (await consolidating.run(ANA, dry=True)).found == {"newer": 2, "same": 1}
     world.ambient.advance(6 * DAY)
     assert await consolidating.due(world.ambient.now()) == []
     world.ambient.advance(1 * DAY)
@@ -392,6 +439,45 @@ async def test_a_plan_without_it_has_no_run_on_demand_but_on_schedule(world: Wor
     assert swept.ran[str(ANA)].found == {"newer": 2, "same": 1}
     assert (swept.ran[str(ANA)].trigger, swept.failed) == ("schedule", {})
     assert await consolidating.due(world.ambient.now()) == []
+
+
+async def test_a_sweep_that_is_told_a_time_does_what_is_due_then(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    later = world.ambient.now() + 2 * DAY * 1_000_000
+    assert (await Consolidating(memories).sweep()).ran == {}
+    assert (await Consolidating(memories).sweep(later)).ran[str(ANA)].found == {"newer": 2, "same": 1}
+
+
+async def test_where_runs_do_not_come_by_themselves_nothing_is_due(world: World) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    world.ambient.advance(30 * DAY)
+    alone = Consolidating(memories, scheduled=False)
+    assert (await alone.due(world.ambient.now()), await alone.sweep()) == ([], Swept())
+    assert (await alone.run(ANA)).phase == "ended"
+
+
+async def test_a_space_that_cannot_be_read_keeps_no_other_from_its_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memories = memories_of(world)
+    await told(world, memories)
+    await memories.keep(vault("bo"), [Keeping(content="x")])
+    world.ambient.advance(2 * DAY)
+    consolidating, broken = Consolidating(memories), memories.shelves.session_of(vault("bo"))
+    steadily = world.sessions.log.steadily
+
+    async def damaged(session: Any, read: Any) -> Any:
+        if session == broken:
+            raise Damaged("its log cannot be read")
+        return await steadily(session, read)
+
+    monkeypatch.setattr(world.sessions.log, "steadily", damaged)
+    swept = await consolidating.sweep()
+    assert ([*swept.ran], swept.failed) == ([str(ANA)], {"vault/bo": "its log cannot be read"})
+    with pytest.raises(Damaged):
+        await consolidating.due(world.ambient.now())
 
 
 async def test_spaces_are_due_by_their_own_cadence(world: World) -> None:

@@ -269,13 +269,28 @@ export interface ConfigBody {
   memory?: Record<string, unknown> | null;
 }
 
-/** Which space; with `dry` nothing is written, and the answer says what would be done. */
+/** Which space; with `dry` nothing is written, and the answer says what would be done, for whoever may read it. */
 export interface ConsolidateBody {
   namespace?: "clade" | "lethe" | "vault" | null;
   agent?: string | null;
   clade?: string | null;
   owner?: string | null;
   dry?: boolean;
+}
+
+/** A consolidation, and of a dry one what it `would` do, step by step. */
+export interface Consolidated {
+  id: string;
+  space: string;
+  phase: string;
+  trigger: string;
+  place: string;
+  found: Record<string, number>;
+  began_at: number;
+  at: number;
+  model: string;
+  cost: number;
+  would?: MemoryStep[];
 }
 
 /** A part of a context: how many tokens, and why it is in. What is `cached` stays the same between turns. */
@@ -744,7 +759,11 @@ export interface MemoryStats {
   log_version: number;
 }
 
-/** Something that a run did to a memory: the status it was given, `changed`, or `kept`. */
+/**
+ * Something that a run did to a memory, or would do (`log_version` is 0 then): the status it was given,
+ * `changed`, or `kept`; `forgotten` where nothing is known of it any more. `content` is what the memory says,
+ * `by_content` what the one says that takes its place; null where that was forgotten since.
+ */
 export interface MemoryStep {
   log_version: number;
   at: number;
@@ -754,6 +773,8 @@ export interface MemoryStep {
   reason: string;
   before: unknown;
   after: unknown;
+  content: string | null;
+  by_content: string | null;
 }
 
 /** What kind of thing is remembered. */
@@ -2397,7 +2418,7 @@ export abstract class Operations {
   consolidateMemory(
     body?: ConsolidateBody,
     options: Options = {},
-  ): Promise<MemoryRunView> {
+  ): Promise<Consolidated> {
     const operation: Operation = { name: "consolidate_memory", method: "POST", keyed: false, takes: "application/json", gives: "json" };
     return this.call(operation, "/v1/memory/consolidate", {}, body, options);
   }

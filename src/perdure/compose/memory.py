@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from perdure.core.errors import Invalid
+from perdure.core.memory.parts import TAG
 from perdure.core.memory.plans import ASKING, DEFAULT
+from perdure.ports.store import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from perdure.compose.talking import Common
     from perdure.core.memory.settling import Reader
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
     from perdure.services.consolidating import Consolidating
     from perdure.services.erasure import Erasure
     from perdure.services.extracting import Extracting
+    from perdure.services.homes import Home
     from perdure.services.memories import Memories
     from perdure.services.sessions import Sessions
+    from perdure.services.timeouts import Remembered
 
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,7 +33,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     installed (`auto`) or never (`none`). `key_env` is the variable of the environment that has our key for an embedder
     that is an address. `room` is bytes of RAM for spaces in use, of all tenants together: a quarter of the machine's
     memory, from 256 MiB to 4 GiB, if nobody says. `plan` is the plan of spaces that were put on none. `asking` is how
-    many micro-dollars one consolidation may spend on asking the cheap model, if there is one.
+    many micro-dollars one consolidation may spend on asking the cheap model, if there is one. Unless `consolidate`,
+    sweeps leave alone what is due to be consolidated.
     """
 
     embedder: str = "auto"
@@ -38,6 +43,7 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     room: int | None = None
     plan: str = DEFAULT
     asking: Annotated[int, msgspec.Meta(ge=0)] = ASKING
+    consolidate: bool = True
 
 
 def allowance_of(settings: MemorySettings | None) -> "Allowance":
@@ -97,7 +103,25 @@ def consolidating(memories: "Memories", common: "Common", settings: MemorySettin
 
     able = settings.asking > 0 and _can_tell(common)
     judging = Judging(common.calling, common.prices, budget=settings.asking) if able else None
-    return Consolidating(memories, judging, weighing=Weighing(weights, Nearness, lambda: _reader(settings.reader)))
+    weighing = Weighing(weights, Nearness, lambda: _reader(settings.reader))
+    return Consolidating(memories, judging, weighing=weighing, scheduled=settings.consolidate)
+
+
+def remembering(
+    sessions: "Sessions", consolidating: "Callable[[], Consolidating]", home: "Callable[[], Home]"
+) -> "Callable[[int], Awaitable[Remembered]]":
+    """What consolidates the spaces that are due; where nobody remembers anything, nothing is made for that."""
+
+    async def see_to(now: int) -> "Remembered":
+        failed = dict[str, str]()
+        if not await sessions.store.find(Query(tenant=sessions.identity.tenant, tags=(TAG,), limit=1)):
+            return {}, failed
+        if not await consolidating().due(now, failed):
+            return {}, failed
+        swept = await home().do(lambda: consolidating().sweep(now))
+        return swept.ran, swept.failed
+
+    return see_to
 
 
 def extracting(memories: "Memories", common: "Callable[[], Common]") -> "Extracting":

@@ -298,9 +298,11 @@ class Services:
 
     @made_once
     def timeouts(self) -> "Timekeeper":
+        from perdure.compose.memory import remembering
         from perdure.services.timeouts import Timekeeper
 
-        return Timekeeper(self.sessions, self.lifecycle, self.cleanup, self.erasure, self.heads.catch_up)
+        after = remembering(self.sessions, lambda: self.consolidating, lambda: self.home)
+        return Timekeeper(self.sessions, self.lifecycle, self.cleanup, self.erasure, self.heads.catch_up, after)
 
     @made_once
     def waking(self) -> "Waking":
@@ -388,8 +390,7 @@ def embedded(
     store = open_store(path, chance, read_only=read_only, keys=keys)
     identity = Identity(tenant=tenant, actor=actor)
     services = compose(store, chance, identity, snapshots or SnapshotPolicy(), archive, timeouts)
-    services.talk = talk
-    services.memory = memory
+    services.talk, services.memory = talk, memory
     if not isinstance(path, Mapping):
         services.opened = Opened(os.fspath(path), keys, cold)
     return services

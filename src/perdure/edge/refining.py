@@ -13,8 +13,8 @@ from perdure.edge.given import Progress
 from perdure.edge.timing import CENTURY, Seconds, seconds_of
 
 if TYPE_CHECKING:
+    from perdure.core.memory.retelling import Did
     from perdure.core.memory.shelf import Proposal, Run
-    from perdure.services.consolidating import Did
     from perdure.services.consolidating import Progress as Consolidated
     from perdure.services.extracting import Extracted
     from perdure.services.reembedding import Reembedded
@@ -30,7 +30,7 @@ class Refining:
     async def consolidate(self, *, dry: bool = False, progress: Progress | None = None) -> "Run":
         """Bring the space into order: what says the same becomes one, what is no longer true is superseded, what was of
         use counts more, what nobody needs is archived. A run that was cut short is gone on with. With `dry` nothing is
-        written; `undo` takes a run back.
+        written, and `would` of what is returned has each step that it would take; `undo` takes a run back.
         """
         tried, told = given.flag_of(dry, "dry"), given.progress_of(progress)
         return await self._consolidate(tried, told)
@@ -46,7 +46,9 @@ class Refining:
         return await self._runs()
 
     async def steps(self, run: str) -> "tuple[Did, ...]":
-        """What a consolidation did to which memory, step by step, and what was done to take it back."""
+        """What a consolidation did to which memory, step by step, and what was done to take it back: with what both
+        memories say, the one that gave way and the one that stays. Those that decide something say so (`decides`).
+        """
         return await self._steps(given.text_of(run, "run"))
 
     async def undo(self, run: str) -> int:

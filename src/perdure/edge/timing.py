@@ -63,8 +63,9 @@ class Timekeeping:
         give_up: Seconds = GIVE_UP,
         progress: Progress | None = None,
     ) -> "SweepReport":
-        """See to every session whose time has come: suspend, clean up and end, erase. Any number of processes may
-        sweep one store; while one is at a session, for the length of its lease, no other is.
+        """See to every session whose time has come: suspend, clean up and end, erase; and consolidate memories where
+        their plan says that it is time. Any number of processes may sweep one store; while one is at a session, for the
+        length of its lease, no other is.
         """
         if number_of(limit, "limit") < 1:
             raise Invalid("sweep at least one session", limit=limit)

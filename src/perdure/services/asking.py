@@ -15,7 +15,7 @@ from perdure.core.memory.judging import shared_out
 from perdure.core.memory.parts import Memory, Space, Status
 from perdure.core.memory.shelf import Run
 from perdure.core.memory.steps import Doubt
-from perdure.services.judging import FAILED, Judgement, Judging, Unasked
+from perdure.services.judging import Judgement, Judging, Unasked
 from perdure.services.runs import Choosing, Chosen, Runs, Spent
 from perdure.services.shelves import Shelves
 from perdure.waiting import blocking
@@ -63,7 +63,7 @@ class Asking:
                 left += some
                 break
             vain = 0 if any(heard.words) else vain + 1
-            lacking, done = FAILED if vain == IN_VAIN else heard.lacking, done + len(some)
+            lacking, done = heard.vain if vain == IN_VAIN else heard.lacking, done + len(some)
             run = await self._runs.lacked(space, run, lacking)
             told(run, done, total)
         run = await self._runs.lacked(space, run, lacking)

@@ -18,12 +18,13 @@ from perdure.core.memory.comparing import holds
 from perdure.core.memory.consolidating import planned
 from perdure.core.memory.parts import TAG, Memory, Space, space_of
 from perdure.core.memory.rereading import CERTAIN
+from perdure.core.memory.retelling import Did, intended, retold
 from perdure.core.memory.settling import Settled
 from perdure.core.memory.shelf import Run, Shelf
 from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.stepping import Bench, Taken, Trace
 from perdure.core.memory.steps import NOTHING, PHASES, Apart, Phase, Planned, Step
-from perdure.core.session.event import Event, Payload
+from perdure.core.session.event import Payload
 from perdure.core.session.memories import MemoryChanged, MemoryMoved, MemoryRun
 from perdure.ports.store import Head, Query, Row
 from perdure.services.asking import Asking
@@ -51,20 +52,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     found: dict[str, int]
 
 
-class Did(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that a run did to a memory, for review."""
-
-    version: int
-    at: int
-    id: str
-    did: str
-    """A status it was given, or `changed`."""
-    by: str = ""
-    reason: str = ""
-    before: dict[str, Any] = {}
-    after: dict[str, Any] = {}
-
-
 class Swept(msgspec.Struct, frozen=True, kw_only=True):
     """What a sweep did: runs by space, and what failed."""
 
@@ -83,13 +70,16 @@ class Consolidating:
         weighing: Weighing | None = None,
         batch: int = BATCH,
         fresh: int = FRESH,
+        scheduled: bool = True,
     ):
+        """Unless `scheduled`, sweeps run nothing."""
         self._shelves = memories.shelves
         self._sessions = memories.shelves.sessions
         self._runs = Runs(memories.shelves, fresh)
         self._asking = Asking(memories.shelves, self._runs, judging, batch)
         self._weighing = weighing
         self._batch = batch
+        self._scheduled = scheduled
         self._due: dict[Space, tuple[bytes, int | None]] = {}
 
     # ── running ──
@@ -101,24 +91,23 @@ class Consolidating:
         trigger: str = "demand",
         dry: bool = False,
         told: Callable[[Progress], None] | None = None,
+        at: int | None = None,
     ) -> Run:
         """Consolidate a space; a run that is not over is gone on with. `QuotaReached` when the plan has none on demand.
-        A dry one writes nothing, and says what would be found.
+        A dry one, which every plan has, writes nothing, and says what would be found and done. One on schedule does
+        nothing unless it is due, `at` some other time than now.
         """
         shelf = (await self._shelves.look(space)).shelf
         if not shelf.version:
             raise NotFound(f"nothing is remembered in {space}; keep something first", space=str(space))
+        if dry:
+            return await self._tried(space, trigger)
         if trigger == "demand":
             plans.must_consolidate(plans.plan_of(shelf.plan), str(space))
-        if dry:
-            now, found = self._sessions.ambient.now(), dict[str, int]()
-            for step in await self.preview(space):
-                found[step.phase] = found.get(step.phase, 0) + 1
-            return Run(id="", phase="dry", trigger=trigger, found=found, began_at=now, at=now)
         for stopped in [run.id for run in shelf.runs.values() if run.phase == "undoing"]:
             with suppress(Refused):
                 await self.undo(space, stopped)
-        run, ours = await self._runs.begun(space, trigger, asks=self._asking.can)
+        run, ours = await self._runs.begun(space, trigger, asks=self._asking.can, due=at)
         while run.phase in OPEN and (ours or trigger == "demand" or not self._runs.is_busy(run)):
             try:
                 return await self._went_on(space, run if ours else await self._runs.claimed(space, run), told)
@@ -129,16 +118,30 @@ class Consolidating:
 
     async def preview(self, space: Space) -> tuple[Step, ...]:
         """The steps that a run would take now, as far as rules and vectors decide."""
-        known = await self._shelves.look(space)
-        bench = Bench(dict(known.shelf.memories), "", self._sessions.ambient.now())
+        return tuple(step for step, _ in await self._previewed(space))
+
+    async def _tried(self, space: Space, trigger: str) -> Run:
+        now, found, would = self._sessions.ambient.now(), dict[str, int](), list[Did]()
+        for step, did in await self._previewed(space):
+            found[step.phase] = found.get(step.phase, 0) + 1
+            would.append(did)
+        return Run(id="", phase="dry", trigger=trigger, found=found, began_at=now, at=now, would=tuple(would))
+
+    async def _previewed(self, space: Space) -> list[tuple[Step, Did]]:
+        """The steps that a run would take, and how they are told."""
+        known, now = await self._shelves.look(space), self._sessions.ambient.now()
+        bench = Bench(dict(known.shelf.memories), "", now)
         apart = await self._apart(known)
-        taken, reading = list[Step](), cache(read)
+        taken, reading = list[tuple[Step, Did]](), cache(read)
         settled = (await self._weighed(known, {}, reading)).settled
         since = _last(known.shelf)
         for phase in PHASES:
             steps = (await self._planned(phase, [*bench], settled, since, apart, reading)).steps
-            taken += [step for step in steps if bench.take(step)]
-        return tuple(taken)
+            for step in steps:
+                memory, by = bench.get(step.id), bench.get(step.by)
+                if memory is not None and bench.take(step):
+                    taken.append((step, intended(step, memory, by, now)))
+        return taken
 
     async def _went_on(self, space: Space, run: Run, told: Callable[[Progress], None] | None) -> Run:
         known = await self._shelves.look(space)
@@ -201,7 +204,8 @@ class Consolidating:
 
     async def steps(self, space: Space, run: str) -> tuple[Did, ...]:
         """What a run did, and what was done to take it back."""
-        return tuple(_told(event) for event in (await self._traced(space, run)).did)
+        trace = await self._traced(space, run)
+        return retold(trace.did, trace.shelf.memories)
 
     async def undo(self, space: Space, run: str) -> int:
         """Take a run back: every memory it touched is as it was before; how many there were. What was forgotten since
@@ -264,15 +268,25 @@ class Consolidating:
 
     # ── on schedule ──
 
-    async def due(self, now: int) -> list[Space]:
-        """Spaces whose plan's cadence is over."""
+    async def due(self, now: int, failed: dict[str, str] | None = None) -> list[Space]:
+        """Spaces whose plan's cadence is over; none unless that is done here. What cannot be read is told of in
+        `failed`, if that is given, and keeps no other from its turn.
+        """
         found: list[Space] = []
+        if not self._scheduled:
+            return found
         after: tuple[int, Any] | None = None
         while True:
             query = Query(tenant=self._sessions.identity.tenant, tags=(TAG,), limit=PAGE, after=after)
             rows = await self._sessions.store.find(query)
             for row in rows:
-                at = await self._due_at(row)
+                try:
+                    at = await self._due_at(row)
+                except PerdureError as error:
+                    if failed is None:
+                        raise
+                    failed[row.title] = str(error)
+                    continue
                 if at is not None and at[1] <= now:
                     found.append(at[0])
             if len(rows) < PAGE:
@@ -297,11 +311,14 @@ class Consolidating:
     async def sweep(self, now: int | None = None) -> Swept:
         """Run what is due. What another node is at is left to it; what fails keeps no other from its turn."""
         ran, failed = dict[str, Run](), dict[str, str]()
-        for space in await self.due(self._sessions.ambient.now() if now is None else now):
+        for space in await self.due(self._sessions.ambient.now() if now is None else now, failed):
             try:
-                ran[str(space)] = await self.run(space, trigger="schedule")
+                run = await self.run(space, trigger="schedule", at=now)
             except PerdureError as error:
                 failed[str(space)] = str(error)
+            else:
+                if run.id and run.phase not in OPEN:
+                    ran[str(space)] = run
         return Swept(ran=ran, failed=failed)
 
 
@@ -313,13 +330,3 @@ def _last(shelf: Shelf) -> int:
 def _plainly(steps: Sequence[Step]) -> Callable[[Mapping[str, Memory]], list[Chosen]]:
     """All of them, whoever is asked or not."""
     return lambda _: [(step, None) for step in steps]
-
-
-def _told(event: Event) -> Did:
-    data = event.data
-    shared: dict[str, Any] = {"version": event.version, "at": event.at}
-    if isinstance(data, MemoryMoved):
-        return Did(**shared, id=data.id, did=data.status, by=data.by, reason=data.reason)
-    if isinstance(data, MemoryChanged):
-        return Did(**shared, id=data.id, did="changed", reason=data.reason, before=data.before, after=data.after)
-    return Did(**shared, id=event.target or "", did="kept")

@@ -8,11 +8,14 @@ import msgspec
 
 from perdure.core.errors import (
     Invalid,
+    PerdureError,
     PromptTooLong,
     ProviderBusy,
+    ProviderCut,
     ProviderDenied,
     ProviderDown,
     ProviderFailed,
+    ProviderGarbled,
     ProviderRefused,
     ProviderSlow,
     UnknownModel,
@@ -33,7 +36,17 @@ PATIENCE: Final = 120.0
 CREDIBLE: Final = 10
 """So many times what an answer may cost at most, a provider's word about it is taken for an error."""
 NO_PRICE: Final = "not asked: the model has no price, and is not said to be free"
-FAILED: Final = "not asked: the model failed"
+_CAUSES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (TimeoutError, "did not answer in time"),
+    (ProviderSlow, "did not answer in time"),
+    (ProviderDown, "cannot be reached"),
+    (ProviderBusy, "has too much to do"),
+    (ProviderDenied, "does not take our key"),
+    (ProviderCut, "broke off in the middle"),
+    (ProviderGarbled, "does not say what belongs there"),
+    (PromptTooLong, "does not take questions as long as that"),
+)
+"""What is said of a failure: words of ours, never the provider's, which may repeat what it was asked."""
 
 
 class Unasked(Exception):
@@ -52,13 +65,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """A word for each pair (an empty one where there is none), who said so, and what it cost. `lacking` says that
-    nobody is there to be asked more.
+    nobody is there to be asked more, and why; `vain` what is to be said of it should many be asked in vain.
     """
 
     words: tuple[str, ...]
     model: str = ""
     cost: int = 0
     lacking: str = ""
+    vain: str = ""
 
 
 class Judging:
@@ -89,19 +103,33 @@ class Judging:
         try:
             async with asyncio.timeout(PATIENCE):
                 answered = await self._calling.whole(asked.route, Sending(ask=asked.ask, key=key))
-        except (ProviderRefused, PromptTooLong):
-            return Judgement(words=words)
+        except (ProviderRefused, PromptTooLong) as error:
+            return Judgement(words=words, vain=failed(error, asked.route))
         except (ProviderFailed, TimeoutError) as error:
-            return Judgement(words=words, cost=asked.worst if _may_have_worked(error) else 0, lacking=FAILED)
+            cost = asked.worst if _may_have_worked(error) else 0
+            return Judgement(words=words, cost=cost, lacking=failed(error, asked.route))
         answer, candidate = answered.whole.answer, answered.candidate
         cost = prices.cost(answer.usage, self._price(asked.route, asked.route.candidates.index(candidate)))
         believed = cost if 0 < cost <= CREDIBLE * asked.once else asked.once
         vain = sum(map(_may_have_worked, answered.failed)) * asked.once
-        return Judgement(words=verdicts(answer, asked.count), model=candidate.model, cost=believed + vain)
+        name = f"{candidate.provider}/{candidate.model}"
+        told = f"not asked: {name} answered nothing that counts"
+        return Judgement(words=verdicts(answer, asked.count), model=candidate.model, cost=believed + vain, vain=told)
 
     def _price(self, route: Route, number: int) -> prices.Price:
         candidate = route.candidates[number]
         return price_of(self._prices, candidate, self._calling.models.upstreams.get(candidate.provider))
+
+
+def failed(error: Exception, route: Route) -> str:
+    """Who failed, the first choice where nobody says, and why."""
+    fields, first = error.fields if isinstance(error, PerdureError) else {}, route.candidates[0]
+    provider, model, status = (fields.get(name) for name in ("provider", "model", "status"))
+    cause = next((cause for kind, cause in _CAUSES if isinstance(error, kind)), None)
+    if cause is None or (status and type(error) is ProviderDown):
+        cause = "refuses what it is asked" if isinstance(error, ProviderRefused) else "fails on its side"
+    told = f" ({status})" if status else ""
+    return f"not asked: {provider or first.provider}/{model or first.model} {cause}{told}"
 
 
 def _may_have_worked(error: Exception) -> bool:

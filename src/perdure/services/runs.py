@@ -45,11 +45,11 @@ class Runs:
         self.fresh = fresh
         """Microseconds after its last step during which a run is taken to be under way somewhere."""
 
-    async def begun(self, space: Space, trigger: str, *, asks: bool) -> tuple[Run, bool]:
+    async def begun(self, space: Space, trigger: str, *, asks: bool, due: int | None = None) -> tuple[Run, bool]:
         """The run that is to be gone on with, or a new one, and whether it is; on schedule, the last one when none is
-        due.
+        `due` at that time, or now.
         """
-        id, worker, now = self._fresh_id(), self._fresh_id(), self._ambient.now()
+        id, worker, now = self._fresh_id(), self._fresh_id(), self._ambient.now() if due is None else due
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
             if open_run(shelf) is not None or (trigger == "schedule" and not self._is_due(shelf, now)):

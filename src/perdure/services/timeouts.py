@@ -23,6 +23,7 @@ from perdure.core.errors import (
     StorePoisoned,
     VersionConflict,
 )
+from perdure.core.memory.shelf import Run
 from perdure.core.session import commands as do
 from perdure.core.session.cleanup import MAX_ERROR
 from perdure.core.session.ids import SessionId
@@ -48,6 +49,8 @@ _WHOLE_STORE: Final = (StoreClosed, StorePoisoned, StoreBusy, DiskFull, ReadOnly
 """What concerns the store and not one session: there is no use in going on."""
 
 Progress = Callable[[int, int], None]
+Remembered = tuple[dict[str, Run], dict[str, str]]
+"""What was done about memories, and what failed, by space."""
 
 
 class Swept(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,12 +64,16 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sweep did, in order. `more` when its limit was reached: more may be due."""
+    """What a sweep did, in order. `more` when its limit was reached: more may be due. `consolidated` are runs over
+    memories that were due, by space, `unconsolidated` what went wrong with others.
+    """
 
     looked: int
     rearmed: int
     done: tuple[Swept, ...]
     more: bool
+    consolidated: dict[str, Run] = {}
+    unconsolidated: dict[str, str] = {}
 
     def count(self, did: str) -> int:
         """How often this was done."""
@@ -109,9 +116,11 @@ class Timekeeper:
         cleanup: Cleanup,
         erasure: Erasure,
         swept: Callable[[], Awaitable[None]] | None = None,
+        remember: Callable[[int], Awaitable[Remembered]] | None = None,
     ) -> None:
-        """`swept` is called at the end of every sweep."""
+        """`swept` is called at the end of every sweep, and `remember`, with the time, sees to memories then."""
         self._swept = swept
+        self._remember = remember
         self._sessions = sessions
         self._store = sessions.store
         self._lifecycle = lifecycle
@@ -142,7 +151,11 @@ class Timekeeper:
                     progress(sweep.looked, max(limit if len(rows) == BATCH else 0, sweep.looked))
         if self._swept is not None:
             await self._swept()
-        return sweep.report(more=rows != ())
+        report = sweep.report(more=rows != ())
+        if self._remember is None:
+            return report
+        ran, failed = await self._remember(sweep.clock())
+        return msgspec.structs.replace(report, consolidated=ran, unconsolidated=failed)
 
     def _clock(self, now: int | None) -> Callable[[], int]:
         """The ambient's time; with `now`, as if it were so late when the sweep begins."""

@@ -9,6 +9,8 @@ from perdure.core.errors import Invalid, QuotaReached
 from perdure.core.memory.importance import DAY
 
 Cadence: TypeAlias = Literal["weekly", "daily", "never"]
+_HOUR: Final = DAY // 24
+_SECOND: Final = _HOUR // 3_600
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,13 +65,13 @@ def must_answer(plan: Plan, queries: Mapping[str, int], space: str, now: int) ->
     if plan.queries is not None and asked >= plan.queries:
         raise QuotaReached(
             f"{space} was asked {asked} times today, as often as plan {plan.name} allows; ask again in "
-            f"{max(1, reset // 3_600_000_000)} h, or choose a larger plan",
+            f"{-(-reset // _HOUR)} h, or choose a larger plan",
             space=space,
             plan=plan.name,
             quota="queries",
             limit=plan.queries,
             used=asked,
-            retry_after=max(1, reset // 1_000_000),
+            retry_after=-(-reset // _SECOND),
         )
 
 
@@ -77,7 +79,8 @@ def must_consolidate(plan: Plan, space: str) -> None:
     """`QuotaReached` when consolidation comes on schedule only."""
     if not plan.on_demand:
         raise QuotaReached(
-            f"plan {plan.name} consolidates {plan.cadence}, not on demand; wait for it, or choose a larger plan",
+            f"plan {plan.name} has no consolidation on demand: a server does it ({plan.cadence}); `perdure sweep` does "
+            "where there is no server; wait for that, try it dry, or choose a larger plan",
             space=space,
             plan=plan.name,
             quota="consolidation",

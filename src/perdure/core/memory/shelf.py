@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.plans import DEFAULT
+from perdure.core.memory.retelling import Did
 from perdure.core.memory.told import changed, memory_of, place, status_of, weight
 from perdure.core.session.event import Event, Payload
 from perdure.core.session.memories import (
@@ -33,7 +34,8 @@ DAYS: Final = 7
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A consolidation. `phase` is began, stepped, ended or undone; `found` counts what it did. `place` is how far it
-    has got, or at its end who should have had a say and failed; `worker` is who is at it, or was.
+    has got, or at its end who should have had a say and failed; `worker` is who is at it, or was. `would` is what a dry
+    one would do, step by step.
     """
 
     id: str
@@ -48,6 +50,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worker: str = ""
     asks: bool = False
     lacking: str = ""
+    would: tuple[Did, ...] = ()
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

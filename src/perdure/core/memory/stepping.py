@@ -110,6 +110,9 @@ class Trace:
         self.shelf = Shelf()
         self.before: dict[str, Memory] = {}
         self.did: list[Event] = []
+        """What it did; of what was forgotten since, the bare event."""
+        self._bare: list[Event] = []
+        """Of the append that is read what nobody knows any more; its last event says whose it is."""
         self._touched: dict[str, set[str]] = {}
         self._left: dict[str, Memory] = {}
         self._added: dict[str, dict[str, int]] = {}
@@ -121,6 +124,7 @@ class Trace:
             data = event.data
             ours = isinstance(data, MemoryKept | MemoryChanged | MemoryMoved) and data.run == self.run and data.id
             if not ours:
+                self._note_bare(event, data)
                 self.shelf.take((event,))
                 continue
             id = data.id  # type: ignore[attr-defined]  # of the three kinds above
@@ -131,6 +135,17 @@ class Trace:
                 self._note_others(id, had)
             self.shelf.take((event,))
             self._note(id, data, had)
+
+    def _note_bare(self, event: Event, data: Payload) -> None:
+        """Take up what the run decided of memories that were forgotten since: nothing is left but that it did."""
+        if isinstance(data, MemoryMoved | MemoryChanged) and event.redacted:
+            self._bare.append(event)
+        elif isinstance(data, MemoryRun):
+            if data.id == self.run:
+                ranked = data.place.startswith("rank:")
+                one = (bare for bare in self._bare if bare.shared.first == event.shared.first)
+                self.did += (bare for bare in one if ranked or isinstance(bare.data, MemoryMoved))
+            self._bare = []
 
     def _note(self, id: str, data: Payload, had: Memory | None) -> None:
         touched = self._touched.setdefault(id, set(_ALWAYS))

@@ -11,14 +11,19 @@ from perdure.edge.cli import documents
 from perdure.edge.cli.moving import STDIN, stdin_lines
 from perdure.edge.cli.opening import bringing, opened
 from perdure.edge.cli.options import json_option, store_option
-from perdure.edge.cli.spaces import WORDS, settings_given, space_of, space_option, spaces_in, tell_of_others
+from perdure.edge.cli.spaces import WORDS, run_of, settings_given, space_of, space_option, spaces_in, tell_of_others
 from perdure.edge.cli.text import counted, day_and_time, dollars, moment, one_line, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perdure.core.memory.retelling import Did
     from perdure.core.memory.shelf import Run
     from perdure.services.reembedding import Reembedded
 
 PLANS: Final = ("free", "standard", "premium", "unlimited")
+WIDE: Final = 150
+"""Columns from which on there is room for ids beside the words of two memories."""
 
 
 @click.command()
@@ -95,7 +100,7 @@ def plan(name: str | None, store: str, as_json: bool, **words: Any) -> None:
 @space_option
 @store_option
 @json_option
-@click.option("--dry-run", is_flag=True, help="Say what would be done; write nothing, and ask no model.")
+@click.option("--dry-run", is_flag=True, help="Show each step it would take; write nothing, and ask no model.")
 def consolidate(store: str, as_json: bool, dry_run: bool, **words: Any) -> None:
     """Bring a space into order: what says the same becomes one, what is no longer true is superseded, what was of use
     counts more, what nobody needs is archived. A cheap model, where one is configured, is asked about what is in doubt.
@@ -109,7 +114,8 @@ def consolidate(store: str, as_json: bool, dry_run: bool, **words: Any) -> None:
         with output.progress("consolidating") as progress:
             run = space.consolidate(dry=dry_run, progress=progress)
     if as_json:
-        documents.emit({"space": space.space, "dry_run": dry_run, **_run(run)})
+        would = {"would": [_step(step) for step in run.would]} if dry_run else {}
+        documents.emit({"space": space.space, "dry_run": dry_run, **_run(run), **would})
         return
     which = "a consolidation" if dry_run else f"consolidation {run.id}"
     click.echo(f"{which} of {one_line(space.space)} {'would find' if dry_run else 'found'}: {_tally(run.found)}")
@@ -117,6 +123,8 @@ def consolidate(store: str, as_json: bool, dry_run: bool, **words: Any) -> None:
         click.echo(f"asked {one_line(run.model or 'a model')} for {dollars(run.cost)}")
     if run.phase == "ended" and run.place:
         click.echo(f"{one_line(run.place)}; the next one looks at all that again")
+    if run.would:
+        _show_steps(run.would)
 
 
 @click.command()
@@ -195,22 +203,52 @@ def runs(store: str, as_json: bool, **words: Any) -> None:
 @store_option
 @json_option
 def steps(run: str, store: str, as_json: bool, **words: Any) -> None:
-    """Show what a consolidation did to which memory, and what was done to take it back."""
+    """Show what a consolidation decided: which memory gave way to which, and why; and what was done to take it back.
+    With --json, every change it made.
+    """
     with opened(store, read_only=True, memory=WORDS) as db:
         space = space_of(db, words)
+        run = run_of(space, run)
         found = space.steps(run)
     if as_json:
-        told = [msgspec.structs.asdict(step) | {"at": moment(step.at)} for step in found]
-        documents.emit({"space": space.space, "run": run, "steps": told})
+        documents.emit({"space": space.space, "run": run, "steps": [_step(step) for step in found]})
         return
+    decided = [step for step in found if step.decides]
+    if decided:
+        _show_steps(decided)
+    else:
+        click.echo("it changed nothing")
+
+
+def _step(step: "Did") -> dict[str, Any]:
+    """A step for programs; one that is not taken has no version yet."""
+    return msgspec.structs.asdict(step) | {"at": moment(step.at), "version": step.version or None}
+
+
+def _show_steps(steps: "Sequence[Did]") -> None:
+    """A row for each decision: what the memory says, and what the one says that takes its place. Ids are shown where
+    there is room for them.
+    """
     from perdure.edge.cli import output
 
     console = output.screen()
-    if not found:
-        console.print("it changed nothing")
-        return
-    rows = [(step.id, step.did, step.by, step.reason) for step in found]
-    console.print(output.table(["memory", "did", "by", "why"], rows, flexible=("why",)))
+    wide = console.width >= WIDE
+    rows = [(step.id, _deed(step), _said(step.content), _said(step.by_content, step.by), step.reason) for step in steps]
+    columns = ["memory", "did", "what it says", "what stays", "why"]
+    flexible = ("what it says", "what stays", "why")
+    console.print(output.table(columns[not wide :], [row[not wide :] for row in rows], flexible=flexible))
+
+
+def _deed(step: "Did") -> str:
+    if step.did != "changed":
+        return step.did
+    was, now = (each.get("importance", 0.0) for each in (step.before, step.after))
+    return f"importance {was:.2f} → {now:.2f}"
+
+
+def _said(content: str | None, id: str | None = None) -> str:
+    """What a memory says; nothing where none is meant."""
+    return "" if id == "" else "(forgotten)" if content is None else content
 
 
 @click.command()
@@ -222,6 +260,7 @@ def undo(run: str, store: str, as_json: bool, **words: Any) -> None:
     """Take back what a consolidation did."""
     with opened(store, read_only=False, memory=settings_given()) as db:
         space = space_of(db, words)
+        run = run_of(space, run)
         count = space.undo(run)
     if as_json:
         documents.emit({"space": space.space, "run": run, "undone": count})

@@ -1,6 +1,7 @@
 """Which space, and which memory in it, a command of `perdure memory` is about, and where memories are at all."""
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -10,7 +11,7 @@ from perdure.core.errors import Invalid, NotFound
 from perdure.core.memory.owning import is_log
 from perdure.core.memory.parts import TAG, Memory, Status
 from perdure.edge.cli.opening import is_whole_id, session_of
-from perdure.edge.cli.text import few, one_line
+from perdure.edge.cli.text import counted, few, one_line
 
 if TYPE_CHECKING:
     from perdure import Perdure
@@ -55,17 +56,44 @@ def memory_of(space: "MemorySpace", word: str) -> Memory:
     try:
         return space.get(word)
     except NotFound:
-        wanted = word.strip().lower().replace("-", "")
-        every = space.list(statuses=STATUSES) if wanted else ()
-        fitting = [one for one in every if one.id.replace("-", "").startswith(wanted)]
-        if not fitting:
-            told = f"there is no memory {word[:80]!r} in {space.space}; perdure memory list shows those there are, and "
-            told += "--agent, --clade or --lethe names another space"
-            raise NotFound(told, memory=word[:80]) from None
-        if len(fitting) > 1:
-            ids = [one.id for one in fitting]
-            raise Invalid(f"{word} fits {len(ids)} memories; give more of the id", candidates=ids[:20]) from None
-        return fitting[0]
+        every = {one.id: one for one in space.list(statuses=STATUSES)}
+        told = f"there is no memory {word[:80]!r} in {space.space}; perdure memory list shows those there are"
+        return every[_fitting(word, "memory", every, told)]
+
+
+def run_of(space: "MemorySpace", word: str) -> str:
+    """The run that a word names, or the beginning of its id: `NotFound`, or `Invalid`, as for a memory."""
+    lists = f"perdure memory runs {_option(space.space)} lists those there are"
+    told = f"there is no run {word[:80]!r} in {space.space}; {lists}"
+    return _fitting(word, "run", [run.id for run in space.runs()], told)
+
+
+def proposal_of(space: "MemorySpace", word: str) -> str:
+    """The proposal to a space that a word names, or the beginning of its id: `NotFound`, or `Invalid`, likewise."""
+    lists = f"perdure memory proposals {_option(space.space)} lists those that wait"
+    told = f"there is no proposal {word[:80]!r} to {space.space}; {lists}"
+    return _fitting(word, "proposal", [one.id for one in space.proposals(reviewed=True)], told)
+
+
+def _fitting(word: str, what: str, ids: Iterable[str], missing: str) -> str:
+    """The one id that begins with a word."""
+    wanted = word.strip().lower().replace("-", "")
+    fitting = [id for id in ids if wanted and id.replace("-", "").startswith(wanted)]
+    if not fitting:
+        told = f"{missing}, and --agent, --clade or --lethe names another space"
+        raise NotFound(told, **{what: word[:80]}) from None
+    if len(fitting) > 1:
+        told = f"{word} fits {counted(len(fitting), what)}; give more of the id"
+        raise Invalid(told, candidates=fitting[:20]) from None
+    return fitting[0]
+
+
+def _option(space: str) -> str:
+    """The option that names a space."""
+    namespace, _, name = space.partition("/")
+    if not name:
+        return f"--{namespace}"
+    return f"--{'agent' if namespace == 'vault' else namespace} {shlex.quote(name)}"
 
 
 def source_of(db: "Perdure", word: str) -> str:

@@ -12,7 +12,8 @@ from perdure.core.session.timeouts import LIMITS, LONGEST
 from perdure.edge.cli import documents, exits
 from perdure.edge.cli.opening import opened
 from perdure.edge.cli.options import cold_option, json_option, store_option
-from perdure.edge.cli.text import ago, counted, moment
+from perdure.edge.cli.spaces import settings_given
+from perdure.edge.cli.text import ago, counted, moment, one_line
 
 if TYPE_CHECKING:
     from perdure import Perdure
@@ -107,13 +108,17 @@ def target(value: str) -> tuple[str, str]:
 @cold_option
 @click.option("--rearm", is_flag=True, help="First set every timer anew, as after a change of the defaults.")
 def sweep(store: str, cold: str | None, as_json: bool, **words: Any) -> None:
-    """Suspend, clean up and end, or erase the sessions whose time has come. Exit code 5 when one is left waiting.
+    """Suspend, clean up and end, or erase the sessions whose time has come, and consolidate memories where their plan
+    says that it is time. Exit code 5 when a session is left waiting, or a space could not be consolidated.
 
     Any number of these may run on one store. A sweep costs what the sessions cost that are due, however many there are.
     """
+    from perdure.edge.cli.talk import talk_given
+
     if words["once"] and words["every"] is not None:
         raise click.UsageError("sweep --once or --every TIME, not both")
-    with opened(store, read_only=False, cold=cold, timeouts=dict(words["defaults"]) or None) as db:
+    remembering: dict[str, Any] = {"talk": talk_given({}), "memory": settings_given()}
+    with opened(store, read_only=False, cold=cold, timeouts=dict(words["defaults"]) or None, **remembering) as db:
         for step, url in words["webhooks"]:
             db.webhook(step, url, _secret(words["secret_file"]), timeout=words["hook_timeout"])
         if words["rearm"]:
@@ -125,7 +130,7 @@ def sweep(store: str, cold: str | None, as_json: bool, **words: Any) -> None:
         for report in db.sweeper(words["every"], lease=words["lease"], give_up=words["give_up"]):
             if as_json:
                 documents.emit_line(_document(report))
-            elif report.done:
+            elif report.done or report.consolidated or report.unconsolidated:
                 _show(report)
 
 
@@ -156,7 +161,7 @@ def _once(db: "Perdure", words: dict[str, Any], as_json: bool) -> None:
         documents.emit(_document(report))
     else:
         _show(report)
-    if report.count("waiting"):
+    if report.count("waiting") or report.unconsolidated:
         click.get_current_context().exit(exits.WORLD)
 
 
@@ -167,6 +172,11 @@ def _document(report: "SweepReport") -> dict[str, Any]:
         "more": report.more,
         **{did: report.count(did) for did in DEEDS},
         "done": [_swept(item) for item in report.done],
+        "consolidated": [
+            {"space": space, "run": run.id, "found": run.found, "cost": run.cost, "lacking": run.place or None}
+            for space, run in report.consolidated.items()
+        ],
+        "unconsolidated": [{"space": space, "error": why} for space, why in report.unconsolidated.items()],
     }
 
 
@@ -199,6 +209,11 @@ def _show(report: "SweepReport") -> None:
             for item in report.done
         ]
         console.print(output.table(columns, rows, flexible=("error",)))
+    for space, run in report.consolidated.items():
+        found = ", ".join(f"{count:,} {name}" for name, count in run.found.items()) or "nothing to do"
+        console.print(f"consolidated {one_line(space)}: {found}", soft_wrap=True)
+    for space, why in report.unconsolidated.items():
+        console.print(f"could not consolidate {one_line(space)}: {one_line(why)}", soft_wrap=True)
     did = [f"{report.count(name)} {name}" for name in DEEDS if report.count(name)]
     more = "; there may be more to do: sweep again" if report.more else ""
     console.print(f"looked at {counted(report.looked, 'session')}: {', '.join(did) or 'nothing to do'}{more}")

@@ -9,13 +9,13 @@ import msgspec
 from perdure.core.errors import NotFound, Refused
 from perdure.core.memory.extracting import Refused as Unkept
 from perdure.core.memory.parts import Memory, Space
+from perdure.core.memory.retelling import Did
 from perdure.core.memory.shelf import Proposal, Run
 from perdure.core.session.ids import SessionId
 from perdure.edge.client.asking import piece_of
 from perdure.edge.client.documents import given as named
 from perdure.edge.client.transport import Transport
 from perdure.edge.given import Progress
-from perdure.services.consolidating import Did
 from perdure.services.extracting import Extracted
 from perdure.services.reembedding import Reembedded
 
@@ -64,7 +64,7 @@ class Refining:
     async def _steps(self, run: str) -> tuple[Did, ...]:
         with telling(self._space, run=run):
             found = await self._transport.get(f"{MEMORY}/runs/{piece_of(run) or '-'}", self._place)
-        return tuple(msgspec.convert({**step, "version": step["log_version"]}, Did) for step in found["steps"])
+        return tuple(msgspec.convert(_step_of(step), Did) for step in found["steps"])
 
     async def _undo(self, run: str) -> int:
         path = f"{MEMORY}/runs/{piece_of(run) or '-'}/undo"
@@ -146,7 +146,12 @@ def memory_of(document: dict[str, Any]) -> Memory:
 
 def run_of(document: dict[str, Any]) -> Run:
     """A consolidation, as the server tells of it."""
-    return msgspec.convert(document, Run)
+    return msgspec.convert({**document, "would": [*map(_step_of, document.get("would", ()))]}, Run)
+
+
+def _step_of(document: dict[str, Any]) -> dict[str, Any]:
+    """A step of one, with its version as the library calls it."""
+    return {**document, "version": document["log_version"]}
 
 
 def proposal_of(document: dict[str, Any]) -> Proposal:

@@ -9,8 +9,8 @@ from perdure.core.memory.plans import ASKING, DEFAULT, PLANS
 
 
 class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Memory: by which embedder it is found, whether it is read, how much is at hand, on which plan spaces are, and
-    what consolidations may spend.
+    """Memory: by which embedder it is found, whether it is read, how much is at hand, on which plan spaces are, what
+    consolidations may spend, and whether they come by themselves.
     """
 
     embedder: Annotated[
@@ -48,6 +48,10 @@ class Remembering(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "memories that are in doubt; 0 asks nothing",
         ),
     ] = ASKING
+    consolidate: Annotated[
+        bool,
+        Meta(description="whether the server, and `perdure sweep`, consolidate spaces when their plan says it is time"),
+    ] = True
 
     def __post_init__(self) -> None:
         if self.plan not in PLANS:

@@ -13,7 +13,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -28,6 +28,9 @@ from perdure.edge.http.settings import Settings
 from perdure.edge.http.welcome import Welcome, welcome
 from perdure.edge.library import AsyncPerdure
 from perdure.edge.tls import server_context
+
+if TYPE_CHECKING:
+    from perdure.services.timeouts import SweepReport
 
 log: Final = logging.getLogger("perdure.server")
 KEEP_ALIVE: Final = 30
@@ -198,8 +201,7 @@ class Life:
             for tenant in sorted({one.tenant for one in (await node.tenants.directory.book()).principals.values()}):
                 try:
                     services = node.tenants.services(tenant)
-                    await AsyncPerdure(services).sweep()
-                    await consolidated(services, tenant)
+                    tell_of_memories(await AsyncPerdure(services).sweep(), tenant)
                 except WorldError as trouble:
                     log.warning("a sweep broke off", extra={"tenant": tenant, "code": trouble.code})
 
@@ -306,10 +308,11 @@ def announce(path: str, found: Welcome) -> None:
     os.replace(draft, path)
 
 
-async def consolidated(services: Services, tenant: str) -> None:
-    """Bring the memories of a tenant into order, where their plans say that it is time."""
-    swept = await services.consolidating.sweep()
-    for space, why in swept.failed.items():
+def tell_of_memories(report: "SweepReport", tenant: str) -> None:
+    """Say in the log which memories of a tenant a sweep brought into order, because their plans said it was time."""
+    for space, run in report.consolidated.items():
+        log.info("memories were consolidated", extra={"tenant": tenant, "space": space, "found": run.found})
+    for space, why in report.unconsolidated.items():
         log.warning("memories were not consolidated", extra={"tenant": tenant, "space": space, "why": why})
 
 

@@ -6,12 +6,13 @@ import msgspec
 
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
+from perdure.core.memory.retelling import Did
 from perdure.core.memory.shelf import Run
 from perdure.edge.http.api.memory import or_missing
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
 from perdure.edge.http.routes import Table
-from perdure.edge.http.spaces import Entered, Place, SpaceQuery, entered
+from perdure.edge.http.spaces import READ, Entered, Place, SpaceQuery, entered, may_enter
 
 table = Table()
 PART = 1_024
@@ -19,7 +20,7 @@ PART = 1_024
 
 
 class ConsolidateBody(Place, kw_only=True, forbid_unknown_fields=True):
-    """Which space; with `dry` nothing is written, and the answer says what would be done."""
+    """Which space; with `dry` nothing is written, and the answer says what would be done, for whoever may read it."""
 
     dry: bool = False
 
@@ -46,14 +47,11 @@ class MemoryRunView(msgspec.Struct, kw_only=True):
     cost: int
 
 
-class MemoryRuns(msgspec.Struct, kw_only=True):
-    """The consolidations there were, oldest first."""
-
-    items: tuple[MemoryRunView, ...]
-
-
 class MemoryStep(msgspec.Struct, kw_only=True):
-    """Something that a run did to a memory: the status it was given, `changed`, or `kept`."""
+    """Something that a run did to a memory, or would do (`log_version` is 0 then): the status it was given, `changed`,
+    or `kept`; `forgotten` where nothing is known of it any more. `content` is what the memory says, `by_content` what
+    the one says that takes its place; null where that was forgotten since.
+    """
 
     log_version: int
     at: int
@@ -63,6 +61,20 @@ class MemoryStep(msgspec.Struct, kw_only=True):
     reason: str
     before: Any
     after: Any
+    content: str | None
+    by_content: str | None
+
+
+class Consolidated(MemoryRunView, kw_only=True):
+    """A consolidation, and of a dry one what it `would` do, step by step."""
+
+    would: tuple[MemoryStep, ...] = ()
+
+
+class MemoryRuns(msgspec.Struct, kw_only=True):
+    """The consolidations there were, oldest first."""
+
+    items: tuple[MemoryRunView, ...]
 
 
 class MemoryRunSteps(msgspec.Struct, kw_only=True):
@@ -100,7 +112,7 @@ class UndoneRun(msgspec.Struct, kw_only=True):
     "/v1/memory/consolidate",
     (Verb.WRITE, Thing.MEMORY),
     body=ConsolidateBody,
-    answer=MemoryRunView,
+    answer=Consolidated,
     optional=True,
     errors=(errors.QuotaReached, errors.NotFound, errors.VersionConflict),
     example={"dry": True},
@@ -111,7 +123,10 @@ async def consolidate_memory(ask: Ask) -> Answer:
     """
     body: ConsolidateBody = await ask.body()
     place = await entered(ask, body)
-    return ask.answer(_view(await or_missing(ask.services.consolidating.run(place.space, dry=body.dry)), place))
+    run = await or_missing(ask.services.consolidating.run(place.space, dry=body.dry))
+    would = run.would if run.would and await may_enter(ask, body, READ) else ()
+    facts = msgspec.structs.asdict(_view(run, place))
+    return ask.answer(Consolidated(**facts, would=tuple(_step(step, ask) for step in would)))
 
 
 @table.add(
@@ -153,11 +168,7 @@ async def read_memory_run(ask: Ask) -> Answer:
     place, id = await entered(ask, ask.query()), ask.params["run_id"]
     steps = await or_missing(ask.services.consolidating.steps(place.space, id), "run")
     runs = {run.id: run for run in await ask.services.consolidating.runs(place.space)}
-    told = []
-    for step in steps:
-        facts = msgspec.structs.asdict(step) | {name: ask.voice.content(getattr(step, name)) for name in _DOCUMENTS}
-        told.append(MemoryStep(log_version=facts.pop("version"), **facts))
-    return ask.answer(MemoryRunSteps(run=_view(runs[id], place), steps=tuple(told)))
+    return ask.answer(MemoryRunSteps(run=_view(runs[id], place), steps=tuple(_step(step, ask) for step in steps)))
 
 
 @table.add(
@@ -179,6 +190,11 @@ async def undo_memory_run(ask: Ask) -> Answer:
 
 _DOCUMENTS = ("before", "after")
 _OF_RUNS = tuple(name for name in MemoryRunView.__struct_fields__ if name != "space")
+
+
+def _step(step: Did, ask: Ask) -> MemoryStep:
+    facts = msgspec.structs.asdict(step) | {name: ask.voice.content(getattr(step, name)) for name in _DOCUMENTS}
+    return MemoryStep(log_version=facts.pop("version"), **facts)
 
 
 def _view(run: Run, place: Entered) -> MemoryRunView:
