@@ -665,3 +665,11 @@ def test_a_clade_lets_in_whom_its_owner_says(db: perdure.Perdure) -> None:
             desk.share(**wrong)
     with pytest.raises(Invalid, match="not shared"):
         db.memory("ana").share(users=["ben"])
+
+
+@pytest.mark.parametrize("call", ["create", "configure"])
+def test_what_a_session_is_to_be_shown_has_known_fields(db: perdure.Perdure, call: str) -> None:
+    config = {"memory": {"agnet": "ana"}}
+    with pytest.raises(Invalid, match="no field 'agnet'; there are enabled, agent, clades") as refused:
+        db.create("Trip", config=config) if call == "create" else db.create("Trip").configure(config=config)
+    assert "unknown field" not in refused.value.message

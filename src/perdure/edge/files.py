@@ -49,14 +49,14 @@ class DiskFiles:
         await _off_loop(path, lambda: _append(path, at, data))
 
     async def replace(self, path: str, chunks: AsyncIterator[bytes]) -> None:
-        """Write a file beside the old one and let it take its name."""
+        """Write a file beside the old one and let it take its name; errors speak of the name it would have had."""
         path = await _off_loop(path, lambda: os.path.realpath(path))
         draft = f"{path}.writing"
         try:
-            await _off_loop(draft, lambda: _append(draft, 0, b""))
+            await _off_loop(path, lambda: _append(draft, 0, b""))
             written = 0
             async for batch in _batches(chunks):
-                await _off_loop(draft, lambda at=written, data=batch: _write(draft, at, data))  # type: ignore[misc]
+                await _off_loop(path, lambda at=written, data=batch: _write(draft, at, data))  # type: ignore[misc]
                 written += len(batch)
             await _off_loop(path, lambda: _rename(draft, path))
         except BaseException:

@@ -10,7 +10,7 @@ from perdure.core.errors import Invalid
 from perdure.core.session import commands as do
 from perdure.core.session.declared import Declared
 from perdure.core.session.ids import SessionId, is_id, session_id
-from perdure.core.session.origin import Config
+from perdure.core.session.origin import Config, Recall
 from perdure.core.session.shown import shown
 from perdure.core.session.timeouts import admit_names
 from perdure.core.session.values import check
@@ -143,6 +143,11 @@ def config_of(config: Config | dict[str, Any] | None) -> Config | None:
     if config is None or isinstance(config, Config):
         return config
     fields_of(config)
+    recall = config.get("memory")
+    unknown = [name for name in recall if name not in Recall.__struct_fields__] if isinstance(recall, dict) else []
+    if unknown:
+        told = f"config.memory has no field {shown(unknown[0])}; there are {', '.join(Recall.__struct_fields__)}"
+        raise Invalid(told, field="config.memory")
     try:
         return msgspec.convert(config, Config)
     except (msgspec.ValidationError, UnicodeEncodeError) as wrong:

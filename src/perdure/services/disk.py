@@ -31,4 +31,4 @@ def _translate(error: OSError, path: str) -> PerdureError:
         return ReadOnly(f"{path} cannot be opened or written ({error.strerror}); check its permissions", path=path)
     if error.errno in _NOWHERE:
         return NotFound(f"{path} or its folder does not exist; check the path", path=path)
-    return WorldError(f"{path}: {error}; check the disk and try again", path=path)
+    return WorldError(f"{path}: {error.strerror or error}; check the disk and try again", path=path)

@@ -150,3 +150,13 @@ def test_a_space_says_whether_what_passes_all_gates_is_reviewed(run: Run, asked:
     assert "becomes a memory of vault/ana" in run(*named, "on", "--agent", "ana").stdout
     assert asked(*named, "--agent", "ana")["auto"] is True
     assert "is reviewed for vault/ana" in run(*named, "off", "--agent", "ana").stdout
+
+
+@pytest.mark.parametrize("named", [("--writer", "nobody"), ("--uri", "https://example.com"), ("--session", "nothing")])
+def test_a_source_that_nothing_came_from_is_told_with_the_kinds_there_are(
+    run: Run, learnt: Seeded, named: tuple[str, str]
+) -> None:
+    told = run("memory", "source", "report", *named)
+    assert told.exit_code == (exits.NOT_FOUND if "--session" in named else 0)
+    for word in ("came from there", "--session", "--writer", "--uri", "local"):
+        assert word in told.stderr, word

@@ -8,6 +8,7 @@ from perdure.edge.cli import documents
 from perdure.edge.cli.memory import document_of, show_memories
 from perdure.edge.cli.opening import opened, session_of
 from perdure.edge.cli.options import json_option, store_option
+from perdure.edge.cli.sourcing import turns_of
 from perdure.edge.cli.spaces import WORDS, memory_of, proposal_of, settings_given, space_of, space_option
 from perdure.edge.cli.text import moment, one_line
 
@@ -27,7 +28,9 @@ def extract(session: str, store: str, as_json: bool, dry_run: bool, **words: Any
 
     with opened(store, read_only=False, talk=talk_given(), memory=settings_given()) as db:
         space = space_of(db, words)
-        done = space.extract(session_of(db, session), dry=dry_run)
+        taught = session_of(db, session)
+        turns_of(taught.info())  # where nobody has talked, nothing was taught
+        done = space.extract(taught, dry=dry_run)
         now = db.now()
     if as_json:
         refused = [{"content": one.content, "reason": one.reason, "version": one.version} for one in done.refused]

@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "change": ("principals:change", "Give a principal other roles or scopes."),
     "disable": ("principals:disable", "Keep a principal out."),
     "enable": ("principals:enable", "Let a principal in again."),
-    "forget": ("principals:forget", "Erase a person: their sessions, blobs, keys and name."),
+    "forget": ("principals:forget", "Erase a person: their sessions, memories, keys and name."),
     "key": ("apikeys:key", "Make a key; it is shown once."),
     "keys": ("apikeys:keys", "List keys."),
     "revoke": ("apikeys:revoke", "Take a key back."),
@@ -225,8 +225,9 @@ def enable(principal: str, store: str, tenant: str, as_json: bool) -> None:
 @store_option
 @json_option
 def forget(principal: str, store: str, tenant: str, as_json: bool, yes: bool) -> None:
-    """Erase a person for good: every session they own, the blobs of those, their keys, their name, and the agents that
-    act for them. The audit log goes on naming their id. Run it again if it was interrupted.
+    """Erase a person for good: every session they own, the blobs of those, what is remembered of them and by them in
+    every space, their keys, their name, and the agents that act for them. The audit log goes on naming their id. Run it
+    again if it was interrupted.
     """
     import msgspec
 
@@ -257,7 +258,9 @@ def forget(principal: str, store: str, tenant: str, as_json: bool, yes: bool) ->
 def _ask(known: "Principal") -> None:
     try:
         sure = click.confirm(
-            f"Erase {one_line(known.name) or known.id}, and every session they own, for good?", err=True
+            f"Erase {one_line(known.name) or known.id}, every session they own, and what is remembered of them in every "
+            "space, for good?",
+            err=True,
         )
     except click.Abort:
         sure = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
+from perdure.core.errors import AlreadyExists, NotFound
 from perdure.edge.cli import documents
 from perdure.edge.cli.moving import STDIN, stdin_lines
 from perdure.edge.cli.opening import bringing, opened
@@ -301,12 +302,18 @@ def import_file(file: str, store: str, as_json: bool, trusted: bool, **words: An
 @store_option
 @json_option
 @click.option("-o", "--output", "file", type=click.Path(dir_okay=False), help="Write to this file instead of stdout.")
-def export(store: str, as_json: bool, file: str | None, **words: Any) -> None:
+@click.option("--force", is_flag=True, help="Write over the file if it is there.")
+def export(store: str, as_json: bool, file: str | None, force: bool, **words: Any) -> None:
     """Write every memory of a space as JSON lines, whatever its status."""
     from perdure.edge.cli import output
 
+    if file is not None and not force and os.path.lexists(file):
+        raise AlreadyExists(f"{one_line(file)} is there already; choose another name, or say --force", path=file)
     with opened(store, read_only=True, memory=WORDS) as db:
         space = space_of(db, words)
+        if not any(row.title == space.space for row in spaces_in(db)):
+            told = f"nothing was ever kept in {one_line(space.space)}; perdure memory spaces lists the spaces there are"
+            raise NotFound(told, space=space.space)
         with output.progress("exporting") as progress:
             lines = space.export(file, progress=progress)
     if file is None:

@@ -30,6 +30,10 @@ COMMANDS: Final = {
     "release": ("sourcing:release", "Bring back what was quarantined by its source."),
     "erase": ("sourcing:erase", "Take what comes from a source out of every log, for good."),
 }
+KINDS: Final = (
+    "a source is a session (--session, by its id, its name or latest), a writer (--writer: the principal that wrote, over "
+    "HTTP whose key it was, from here local), or an address (--uri, as it was given)"
+)
 DID: Final = {
     "report": "{} from there",
     "quarantine": "quarantined {}",
@@ -70,7 +74,13 @@ def _source(db: "Perdure", words: dict[str, Any]) -> "MemorySource":
 def report(store: str, as_json: bool, **words: Any) -> None:
     """Say how many memories of which spaces come from a source; nothing is touched."""
     with opened(store, read_only=True, memory=WORDS) as db:
-        _tell(_source(db, words).report(), as_json)
+        try:
+            found = _source(db, words).report()
+        except NotFound as missing:
+            raise NotFound(f"{missing.message}. Nothing that is remembered came from there; {KINDS}") from missing
+    _tell(found, as_json)
+    if not found.memories:
+        click.echo(f"note: nothing that is remembered came from there; {KINDS}", err=True)
 
 
 @click.command()
@@ -143,8 +153,9 @@ def why(session: str, turn: int | None, store: str, as_json: bool) -> None:
     """
     with opened(store, read_only=True, memory=settings_given()) as db:
         asked = session_of(db, session)
-        turns = _turns(asked.info())
+        turns = turns_of(asked.info())
         found = asked.grounds(turns if turn is None else turn)
+        recall = asked.state().config.memory
     if as_json:
         documents.emit(_document(found))
         return
@@ -153,6 +164,9 @@ def why(session: str, turn: int | None, store: str, as_json: bool) -> None:
     console = output.screen()
     if not found.shown:
         console.print("no memories were shown in this turn")
+        off = recall is None or not recall.enabled
+        told = f"memory is off in this session; perdure talk {one_line(session)} TEXT --memory AGENT switches it on"
+        click.echo(f"note: {told if off else 'nothing that is remembered was found for it'}", err=True)
         return
     rows: list[tuple[str, ...]] = [
         (one.support.memory, one.support.space, one.support.how, f"{one.support.start}–{one.support.end}", _origin(one))
@@ -164,7 +178,7 @@ def why(session: str, turn: int | None, store: str, as_json: bool) -> None:
         console.print("it tells of things that nothing shown speaks of")
 
 
-def _turns(row: "Row") -> int:
+def turns_of(row: "Row") -> int:
     """How many turns a session has had; `NotFound` says where there are some, if it has had none."""
     if row.turns:
         return row.turns

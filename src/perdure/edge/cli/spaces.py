@@ -124,7 +124,10 @@ def spaces_in(db: "Perdure") -> "list[Row]":
 def tell_of_others(db: "Perdure", space: str) -> None:
     """Say on stderr where memories are, to whoever found none in a space that was never begun."""
     others = [row.title for row in spaces_in(db)]
-    if not others or space in others:
+    if space in others:
+        return
+    if not others:
+        click.echo(f"note: nothing is kept in {one_line(space)}, nor anywhere in this store", err=True)
         return
     told = (
         f"note: nothing is kept in {one_line(space)}, but in {few(others, _NAMED)}: name one with --agent, --clade or "

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from perdure.core.errors import AlreadyExists, Invalid, NotAStore, NotFound, TurnRefused
@@ -14,6 +15,7 @@ from perdure.core.session import commands as do
 from perdure.edge.cli import documents, exits
 from perdure.edge.cli.opening import bringing, opened, session_of
 from perdure.edge.cli.options import json_option, store_option
+from perdure.edge.cli.spaces import settings_given
 from perdure.edge.cli.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -37,23 +39,37 @@ KEYS: Final = {
 @click.option("--new", is_flag=True, help="Begin a session of this name, and the store if it is missing.")
 @click.option("--continue", "goes_on", is_flag=True, help="Say nothing: go on where a turn broke or waits.")
 @click.option("--model", help="Which model answers; the session's, or the built-in one, without it.")
+@click.option("--memory", "agent", metavar="AGENT", help="Switch memory on: from now on, show what AGENT remembers.")
+@click.option("--no-memory", "forgetful", is_flag=True, help="Switch memory off.")
 def talk(
-    session: str, text: str | None, store: str, as_json: bool, new: bool, goes_on: bool, model: str | None
+    session: str,
+    text: str | None,
+    store: str,
+    as_json: bool,
+    new: bool,
+    goes_on: bool,
+    model: str | None,
+    agent: str | None,
+    forgetful: bool,
 ) -> None:
     """Say TEXT to a session's model and watch the answer come. Without TEXT, every line that is typed is said.
 
     Models are those that perdure.toml has upstreams for, as for a server. Without any there are the built-in one, which
     needs no key and does not think, and anthropic/MODEL and openai/MODEL, if the environment has ANTHROPIC_API_KEY or
-    OPENAI_API_KEY.
+    OPENAI_API_KEY. Memory stays as the session has it, unless --memory or --no-memory says so.
     """
+    if agent is not None and forgetful:
+        raise click.UsageError("give --memory or --no-memory, not both")
     if goes_on and (new or text is not None):
         raise click.UsageError("--continue goes on with what there is; give it without TEXT and --new")
     if text is not None and not text.strip():
         raise click.UsageError("TEXT is empty; say something, or --continue to go on where the session stopped")
     once, status, missing = text is not None or goes_on, "", dict[str, Invalid]()
     models = talk_given(missing)
-    with _advice(session), bringing(store, talk=models) if new else opened(store, read_only=False, talk=models) as db:
+    how: dict[str, Any] = {"talk": models, "memory": settings_given()}
+    with _advice(session), bringing(store, **how) if new else opened(store, read_only=False, **how) as db:
         found = db.create(name=session) if new else session_of(db, session)
+        _recall(found, agent, forgetful)
         _must_have_key(models, model or found.state().config.model, missing)
         for said in [text] if once else _lines(as_json):
             outcome = _turn(found, said, model, as_json)
@@ -62,6 +78,17 @@ def talk(
                 (documents.emit if once else documents.emit_line)(document_of(outcome))
     if once and status not in ("finished", "tools", "parked"):
         click.get_current_context().exit(exits.CALLER)
+
+
+def _recall(session: "Session", agent: str | None, forgetful: bool) -> None:
+    """Have a session shown what an agent remembers from now on, or nothing; what it is shown besides stays."""
+    if agent is None and not forgetful:
+        return
+    from perdure.core.session.origin import Recall
+
+    before = session.state().config.memory or Recall()
+    after = replace(before, enabled=False) if forgetful else replace(before, enabled=True, agent=agent)
+    session.configure(config={"memory": to_builtins(after)})
 
 
 @contextmanager

@@ -32,6 +32,8 @@ _OTHERS: Final = frozenset({"CONFIG", "KEY", "MASTER_KEY", "URL", "WEBHOOK_SECRE
 """Variables that are something else's: the client's, the vault's, the sweeper's."""
 _BY_FILE: Final = frozenset({"issuers", "timeouts", "upstreams", "aliases", "fallbacks", "turns", "tools", "memory"})
 """Settings with parts of their own."""
+_EXAMPLES: Final = {"memory": '{"embedder": "minilm"}', "timeouts": '{"idle": 3600}'}
+"""What those may look like in the environment."""
 _SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
     "[[issuers]]": Issuer,
     "[upstreams.NAME]": Provider,
@@ -251,9 +253,15 @@ def _text(setting: Setting, value: Any, source: str) -> Any:
         if setting.kind is float:
             return float(value)
     except (ValueError, msgspec.DecodeError):
-        wanted = "JSON" if setting.by_file else "yes or no" if setting.yes_or_no else "a number"
+        wanted = _json(setting) if setting.by_file else "yes or no" if setting.yes_or_no else "a number"
         raise Invalid(f"{source}: {setting.name} is {wanted}", name=setting.name, source=source) from None
     return value
+
+
+def _json(setting: Setting) -> str:
+    """What a setting that is a table in the file is in the environment."""
+    example = _EXAMPLES.get(setting.name)
+    return f"JSON, such as {setting.variable}='{example}'" if example else "JSON"
 
 
 def _switch(value: str) -> bool:
