@@ -236,7 +236,7 @@ class Remembering(RuleBasedStateMachine):
             if self.consolidated(id)
         }:
             meant |= more
-        told = drive(self.memories.forget_source(session))
+        told = drive(self.memories.forgetting.forget_source(session))
         assert told == ({SPACE: len(meant)} if meant else {})
         for one in self.model.values():
             if one.status is Status.SUPERSEDED and one.by in meant:

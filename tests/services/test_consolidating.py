@@ -186,7 +186,7 @@ async def test_what_was_forgotten_since_is_told_as_that(world: World) -> None:
     first, *others = (did for did in await consolidating.steps(ANA, run.id) if did.decides)
     assert (first.id, first.did, first.content, first.by, first.reason) == (ids[0], "forgotten", None, "", "")
     assert [(did.content, did.by_content) for did in others] == [(TOLD[1], TOLD[5]), (TOLD[2], TOLD[6])]
-    await memories.redact(ANA, [ids[5]], "its source was erased")
+    await memories.forgetting.redact(ANA, [ids[5]], "its source was erased")
     second = [did for did in await consolidating.steps(ANA, run.id) if did.id == ids[1] and did.decides]
     assert [(did.did, did.content, did.by_content) for did in second] == [("superseded", TOLD[1], None)]
 
@@ -298,7 +298,7 @@ async def test_undoing_refuses_what_others_changed_since_and_names_it(world: Wor
     ids = await told(world, memories)
     consolidating = Consolidating(memories)
     run = await consolidating.run(ANA)
-    await memories.move(ANA, [ids[0]], Status.LIVE)
+    await memories.move(ANA, [ids[0]], Status.ARCHIVED)
     after = await shelf(memories)
     with pytest.raises(Refused, match=ids[0]) as caught:
         await consolidating.undo(ANA, run.id)

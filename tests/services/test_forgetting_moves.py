@@ -88,7 +88,7 @@ async def test_why_others_came_back_stays_with_them(world: World, memories: Memo
         ANA, [Keeping(content="Ana moved to Porto", source=Source(session="bad"), supersedes=(old.id,))]
     )
     await memories.move(ANA, [new.id], Status.ARCHIVED, WHY)
-    await memories.forget_source("bad", "the source was wrong")
+    await memories.forgetting.forget_source("bad", "the source was wrong")
     for each in (memories, remembering(world.sessions, world.erasure)):
         assert [(one.id, one.status) for one in (await each.shelves.look(ANA)).shelf] == [(old.id, Status.LIVE)]
     assert b"Ada" not in await told(world, memories)

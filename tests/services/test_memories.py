@@ -187,8 +187,8 @@ async def test_what_was_learnt_from_a_session_is_forgotten_in_every_space(world:
     proposed = MemoryProposed(id="p", memory=one.id, content="tea for all", by="x")
     reviewed = MemoryReviewed(id="p", accepted=True, memory=promoted.id)
     await memories.shelves.write(LETHE, lambda _: [proposed, reviewed])
-    assert await memories.forget_source("s") == {ANA: 2, BEN: 1, LETHE: 2}
-    assert await memories.forget_source("s") == {}
+    assert await memories.forgetting.forget_source("s") == {ANA: 2, BEN: 1, LETHE: 2}
+    assert await memories.forgetting.forget_source("s") == {}
     for each in (memories, node(world)):
         assert [memory.content for memory in (await each.list(ANA)).items] == ["tea too"]
         assert [memory.content for memory in (await each.list(BEN)).items] == ["pool"]

@@ -195,7 +195,7 @@ async def test_a_proposal_that_was_replaced_is_forgotten_with_every_form_it_had(
     memory = await kept(memories, source=Source(kind="user", session="s1"))
     await promoting.propose(ANA, memory.id, to=LETHE, evidence=["a secret"])
     await promoting.propose(ANA, memory.id, to=LETHE, ttl=MONTH)
-    await memories.forget_source("s1")
+    await memories.forgetting.forget_source("s1")
     assert await promoting.queue(LETHE, reviewed=True) == ()
     events = await world.events(memories.shelves.session_of(LETHE))
     assert "a secret" not in str(events)

@@ -329,7 +329,7 @@ async def test_forgetting_who_superseded_another_on_their_own_word_brings_that_b
     (old,) = await keep(one, "tea")
     (new,) = await one.keep(ANA, [Keeping(content="coffee", supersedes=(old,))])
     assert (await other.get(ANA, old)).status is Status.SUPERSEDED
-    await one.redact(ANA, [new.id], "asked for")
+    await one.forgetting.redact(ANA, [new.id], "asked for")
     for memories in (one, other, node(world)):
         known = await memories.shelves.look(ANA)
         assert [(memory.id, memory.status, memory.valid_to) for memory in known.shelf] == [(old, Status.LIVE, None)]

@@ -24,6 +24,8 @@ from perdure.core.memory.shelf import Run, Shelf
 from perdure.core.memory.statements import Reading, read
 from perdure.core.memory.stepping import Bench, Taken, Trace
 from perdure.core.memory.steps import NOTHING, PHASES, Apart, Phase, Planned, Step
+from perdure.core.memory.tracing import brought
+from perdure.core.memory.whom import about
 from perdure.core.session.event import Payload
 from perdure.core.session.memories import MemoryChanged, MemoryMoved, MemoryRun
 from perdure.ports.store import Head, Query, Row
@@ -130,7 +132,7 @@ class Consolidating:
     async def _previewed(self, space: Space) -> list[tuple[Step, Did]]:
         """The steps that a run would take, and how they are told."""
         known, now = await self._shelves.look(space), self._sessions.ambient.now()
-        bench = Bench(dict(known.shelf.memories), "", now)
+        bench = Bench(dict(known.shelf.memories), "", now, about(known.shelf))
         apart = await self._apart(known)
         taken, reading = list[tuple[Step, Did]](), cache(read)
         settled = (await self._weighed(known, {}, reading)).settled
@@ -209,7 +211,8 @@ class Consolidating:
 
     async def undo(self, space: Space, run: str) -> int:
         """Take a run back: every memory it touched is as it was before; how many there were. What was forgotten since
-        stays so. `Refused` names what others have changed since in the same places.
+        stays so. `Refused` names what others have changed since in the same places. `QuotaReached`, and nothing is
+        changed, when more would come back than the plan has room for.
         """
         restored = set[str]()
         while True:
@@ -235,7 +238,11 @@ class Consolidating:
         wanted: list[Payload] = [*payloads[:BACK], marked]
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
-            return wanted if shelf.version == trace.shelf.version else []
+            if shelf.version != trace.shelf.version:
+                return []
+            if shelf.runs[run].phase != "undoing":  # what is begun comes to its end
+                plans.must_hold_again(plans.plan_of(shelf.plan), shelf.count(), brought(payloads), str(space))
+            return wanted
 
         _, outcome = await self._shelves.write(space, decide)
         written = [event.data for event in outcome.events]

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from perdure.core.errors import Invalid, MemoryRefused, NotFound, VersionConflict, WorldError
-from perdure.core.memory import importance, plans, tracing
+from perdure.core.errors import Invalid, MemoryRefused, NotFound, WorldError
+from perdure.core.memory import importance, plans
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, Space, Status, Trust
 from perdure.core.memory.requests import (
@@ -27,14 +27,13 @@ from perdure.core.session.event import Payload
 from perdure.core.session.memories import MemoriesUsed, MemoryMoved, MemoryPlanned
 from perdure.ports.memory import Found
 from perdure.services.erasure import Erasure
+from perdure.services.forgetting import Forgetting
 from perdure.services.reembedding import Reembedding
 from perdure.services.sessions import Sessions
 from perdure.services.shelves import Shelves
 
 MANY: Final = 5_000
 """Memories above which a search is made beside the event loop."""
-RETRIES: Final = 100
-"""How often what is forgotten is looked for again, because somebody went on changing it."""
 Flags = Callable[[str], tuple[str, ...]]
 """What is suspicious about a text."""
 
@@ -81,8 +80,8 @@ class Memories:
     def __init__(self, shelves: Shelves, erasure: Erasure, flags: Flags) -> None:
         self.shelves = shelves
         self.reembedding = Reembedding(shelves)
+        self.forgetting = Forgetting(shelves, erasure, self.reembedding)
         self._sessions: Sessions = shelves.sessions
-        self._erasure = erasure
         self._flags = flags
 
     # ── keeping ──
@@ -173,60 +172,7 @@ class Memories:
         """Take the content of these out of the log for good, with all that gave way to them and what says the same; how
         many memories that was. What had given way to those alone counts again.
         """
-        asked = dict.fromkeys(ids)
-        async with self.shelves.reading(space) as known:
-            wanted = [id for id in asked if known.shelf.versions_of(id)]
-            every = tracing.together(known.shelf, wanted)
-        await self._let_go(space, every, reason)
-        return len(every)
-
-    async def _let_go(self, space: Space, ids: set[str], reason: str) -> None:
-        if ids:
-            await self.shelves.write(space, lambda shelf: tracing.freed(shelf, ids, reason))
-            await self.redact(space, ids, reason)
-
-    async def redact(self, space: Space, ids: Iterable[str], reason: str) -> None:
-        """Take exactly these, memories or proposals, out of the log of a space, and every vector that their words went
-        into; those of others are made again, without them.
-        """
-        wanted, beside = dict.fromkeys(ids), set[str]()
-        for _ in range(RETRIES):
-            async with self.shelves.reading(space) as known:
-                versions = {version for id in wanted for version in known.shelf.versions_of(id)}
-                beside |= known.shelf.embedded_in(versions)
-            if not versions:  # nor was any of it written again meanwhile
-                await self.reembedding.again(space, sorted(beside - wanted.keys()))
-                return
-            await self._erasure.redact(known.session, versions, reason)
-        raise VersionConflict(f"the memories of {space} keep changing; try again", space=str(space))
-
-    async def forget_source(self, session: str, reason: str = "its source was erased") -> dict[Space, int]:
-        """Forget, in every space, what was learnt from a session, what consolidation made of that, and what was
-        proposed and promoted of it; how many memories and proposals that were. What only those had superseded counts
-        again.
-        """
-        return await self.forget_all(lambda one: one.session == session, reason)
-
-    async def forget_all(self, meant: tracing.Meant, reason: str) -> dict[Space, int]:
-        """Forget what is meant in every space, and whatever else says the same."""
-        done = await self.traced(meant)
-        for space, ids in done.items():
-            await self._let_go(space, ids, reason)
-        return {space: len(ids) for space, ids in done.items()}
-
-    async def traced(self, meant: tracing.Meant) -> dict[Space, set[str]]:
-        """What is meant in every space, memories and proposals, and whatever else says the same."""
-        spaces, gone = await self.shelves.spaces(), set[str]()
-        found: dict[Space, set[str]] = {space: set() for space in spaces}
-        while True:  # what is promoted from one space to another is found in the next round
-            for space in spaces:
-                async with self.shelves.reading(space) as known:
-                    found[space] |= tracing.meant(known.shelf, meant, gone)
-            told = set[str]().union(*found.values())
-            if told == gone:
-                break
-            gone = told
-        return {space: ids for space, ids in found.items() if ids}
+        return await self.forgetting.forget(space, ids, reason)
 
     async def plan(self, space: Space, name: str, *, owner: str | None = None) -> None:
         """Put a space on a plan."""

@@ -14,7 +14,7 @@ import msgspec
 from perdure.core.access.book import Principal, Status
 from perdure.core.access.roles import Actor
 from perdure.core.errors import BlobMissing, NotFound, WorldError
-from perdure.core.memory.parts import TAG
+from perdure.core.memory.parts import TAG, people, person
 from perdure.core.memory.tracing import Told
 from perdure.core.session.ids import SessionId
 from perdure.ports.blobs import Collected, KeepsBlobs
@@ -145,21 +145,21 @@ async def _forgotten(offered: Offered, tenant: str, whose: list[Principal]) -> i
     """
     if not await offered.sessions.store.count(Query(tenant=tenant, tags=(TAG,))):
         return 0
-    names = {spelled.casefold() for each in whose for spelled in (each.name, each.id) if spelled}
+    names = people(spelled for each in whose for spelled in (each.name, each.id))
     owned = {session for each in whose for session in await _owned(offered.sessions, tenant, each.name)}
 
     def meant(told: Told) -> bool:
-        return told.session in owned or not names.isdisjoint({name.casefold() for name in told.people})
+        return told.session in owned or not names.isdisjoint(people(told.people))
 
     memories, count = offered.memories, 0
     for space in await memories.shelves.spaces():
         session = memories.shelves.session_of(space)
-        if session in owned or (space.namespace == "vault" and space.name.casefold() in names):
+        if session in owned or (space.namespace == "vault" and person(space.name) in names):
             count += sum((await memories.stats(space)).counts.values())
             with suppress(NotFound):
                 await offered.erasure.erase(session)
             memories.shelves.forget(space)
-    return count + sum((await memories.forget_all(meant, REASON)).values())
+    return count + sum((await memories.forgetting.forget_all(meant, REASON)).values())
 
 
 async def _owned(sessions: Sessions, tenant: str, owner: str) -> list[SessionId]:

@@ -17,6 +17,7 @@ from perdure.core.memory.promoting import Asking, judged, passes, pending, propo
 from perdure.core.memory.requests import Keeping, kept
 from perdure.core.memory.shelf import Proposal, Shelf
 from perdure.core.memory.suspecting import flags
+from perdure.core.memory.whom import about
 from perdure.core.session import commands as do
 from perdure.core.session.event import Payload
 from perdure.core.session.ids import is_id, session_id
@@ -61,7 +62,7 @@ class Promoting:
             raise Invalid(f"the memory is in {to} already; propose it to another space", memory=memory_id)
         if len(evidence) > MAX_EVIDENCE:
             raise Invalid(f"give at most {MAX_EVIDENCE} pieces of evidence, not {len(evidence)}", limit=MAX_EVIDENCE)
-        memory, sources = await self._origin(space, memory_id)
+        memory, sources, subjects = await self._origin(space, memory_id)
         now, id, fresh = self._sessions.ambient.now(), self._sessions.fresh_id(), self._sessions.fresh_id()
         made, who = id, self._sessions.identity.who
         asked = Asking(
@@ -69,7 +70,7 @@ class Promoting:
             sources=sources,
             evidence=tuple(evidence),
             confirmed=await self._confirmed(memory),
-            subjects=memory.subjects,
+            subjects=subjects,
             expires=memory.valid_to if ttl is None else now + round(ttl * MICROS),
         )
         near, since, auto = await self._target(to, memory.content)
@@ -155,8 +156,8 @@ class Promoting:
 
     # ── what is known of it ──
 
-    async def _origin(self, space: Space, id: str) -> tuple[Memory, frozenset[str]]:
-        """The memory that is proposed, and who said it."""
+    async def _origin(self, space: Space, id: str) -> tuple[Memory, frozenset[str], tuple[str, ...]]:
+        """The memory that is proposed, who said it, and whom it is about."""
         memory = await self._memories.get(space, id)
         if memory.status is not Status.LIVE:
             raise MemoryRefused(
@@ -166,7 +167,8 @@ class Promoting:
             )
         async with self._shelves.reading(space) as known:
             others = await self._shelves.asked(lambda: _near(known, memory.content))
-        return memory, sources_of(memory, [one for one in others if one.id != memory.id])
+            subjects = (*memory.subjects, *about(known.shelf).get(id, ()))
+        return memory, sources_of(memory, [one for one in others if one.id != memory.id]), subjects
 
     async def _target(self, to: Space, content: str) -> tuple[list[str], int, bool]:
         """Which memories of the target may say the same, as of which version, and whether it needs no review."""

@@ -14,6 +14,7 @@ from perdure.core.memory.parts import Memory, Space
 from perdure.core.memory.shelf import Run, Shelf
 from perdure.core.memory.stepping import Bench
 from perdure.core.memory.steps import PHASES, Phase, Step
+from perdure.core.memory.whom import about
 from perdure.core.session.event import Payload
 from perdure.core.session.memories import MemoryRun
 from perdure.services.shelves import Shelves
@@ -104,7 +105,8 @@ class Runs:
             named, spent = model or at.model, at.cost + cost
             if not _is_held(run, at):
                 return [_told(at, model=named, cost=spent)] if cost else []
-            bench, found, apart = Bench(shelf.memories, run.id, now), dict(at.found), list[tuple[str, str]]()
+            bench = Bench(shelf.memories, run.id, now, about(shelf))
+            found, apart = dict(at.found), list[tuple[str, str]]()
             for step, pair in choose(shelf.memories):
                 if step is not None and bench.take(step):
                     found[step.phase] = found.get(step.phase, 0) + 1

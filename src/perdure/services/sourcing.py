@@ -4,12 +4,18 @@ Along go what consolidation made of it and what was promoted of it. Every step m
 that was cut short is not done again.
 """
 
+from collections.abc import Sequence
+from functools import partial
+
 import msgspec
 
 from perdure.core.errors import VersionConflict
+from perdure.core.memory import plans
 from perdure.core.memory.parts import Space
+from perdure.core.memory.shelf import Shelf
 from perdure.core.memory.sourcing import QUARANTINED, By, quarantining, releasing
-from perdure.core.session.event import Event
+from perdure.core.memory.tracing import brought
+from perdure.core.session.event import Event, Payload
 from perdure.core.session.ids import SessionId
 from perdure.core.session.memories import MemoryMoved
 from perdure.services.erasure import Erasure
@@ -55,14 +61,14 @@ class Sourcing:
 
     async def report(self, by: By) -> Touched:
         """What comes from a source, without touching it."""
-        found = await self._memories.traced(by.meant())
+        found = await self._memories.forgetting.traced(by.meant())
         return _touched("report", by, {space: len(ids) for space, ids in found.items()})
 
     async def quarantine(self, by: By, reason: str = "") -> Touched:
         """Take what comes from a source out of use: nothing of it is found or shown any more. What it had superseded
         counts again.
         """
-        found, counts, restored = await self._memories.traced(by.meant()), dict[Space, int](), 0
+        found, counts, restored = await self._memories.forgetting.traced(by.meant()), dict[Space, int](), 0
         for space, ids in found.items():
             moved = await self._moved(
                 space,
@@ -75,20 +81,24 @@ class Sourcing:
         return _touched("quarantine", by, counts, restored)
 
     async def release(self, by: By) -> Touched:
-        """Bring back what was quarantined by its source, as it was before."""
-        counts = dict[Space, int]()
+        """Bring back what was quarantined by its source, as it was before. `QuotaReached`, and nothing is changed, when
+        more would come back to a space than its plan has room for.
+        """
+        counts, quarantined = dict[Space, int](), dict[Space, list[Event]]()
         for space in await self._shelves.spaces():
             events = await self._told(space)
-            if not any(isinstance(event.data, MemoryMoved) and event.data.run == by.mark for event in events):
-                continue
-            moved = await self._moved(space, lambda shelf, events=events: releasing(shelf, events, by.mark))  # type: ignore[misc]
+            if any(isinstance(event.data, MemoryMoved) and event.data.run == by.mark for event in events):
+                quarantined[space] = events
+                _released((await self._shelves.look(space)).shelf, space, events, by.mark)
+        for space, events in quarantined.items():
+            moved = await self._moved(space, partial(_released, space=space, events=events, mark=by.mark))
             if moved:
                 counts[space] = len(moved)
         return _touched("release", by, counts)
 
     async def erase(self, by: By, reason: str = "") -> Touched:
         """Take what comes from a source out of every space's log, for good."""
-        return _touched("erase", by, await self._memories.forget_all(by.meant(), reason or ERASED))
+        return _touched("erase", by, await self._memories.forgetting.forget_all(by.meant(), reason or ERASED))
 
     async def erase_session(self, session: SessionId, expected: int | None = None) -> Gone:
         """Remove a session for good, and before that what was learnt from it. `VersionConflict` if it is not at the
@@ -98,7 +108,7 @@ class Sourcing:
         if expected not in (None, row.version):
             told = f"session {session} is at version {row.version}, not {expected}; look at it before erasing it"
             raise VersionConflict(told, session=session, version=row.version)
-        forgotten = await self._memories.forget_source(session, ERASED)
+        forgotten = await self._memories.forgetting.forget_source(session, ERASED)
         return Gone(branches=await self._erasure.erase(session, expected), memories=sum(forgotten.values()))
 
     async def _moved(self, space: Space, decide: Decide) -> list[MemoryMoved]:
@@ -111,6 +121,13 @@ class Sourcing:
         session = self._shelves.session_of(space)
         events = await log.steadily(session, lambda head: log.events(head, head.anchor_version))
         return [event for event in events if event.kind == MemoryMoved.kind]
+
+
+def _released(shelf: Shelf, space: Space, events: list[Event], mark: str) -> Sequence[Payload]:
+    """What brings back what was quarantined, if there is room for it."""
+    back = releasing(shelf, events, mark)
+    plans.must_hold_again(plans.plan_of(shelf.plan), shelf.count(), brought(back), str(space))
+    return back
 
 
 def _touched(action: str, by: By, counts: dict[Space, int], restored: int = 0) -> Touched:

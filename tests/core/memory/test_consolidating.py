@@ -263,18 +263,40 @@ def test_what_is_over_or_old_and_useless_is_archived_and_nothing_else() -> None:
 
 def test_a_merge_carries_what_is_known_of_the_one_that_goes() -> None:
     goes = memory("a", "x", accesses=3, cited=2, unused=1, importance=0.8, subjects=("ana", "bo"))
-    stays = memory("b", "x", accesses=1, importance=0.5, subjects=("bo",), trust="high")
+    stays = memory("b", "x", accesses=1, importance=0.5, subjects=("bo",))
     bench = Bench({"a": goes, "b": stays}, "run", NOW)
     assert bench.take(Step(phase="same", id="a", by="b"))
     changed, moved = bench.events()
     assert isinstance(changed, MemoryChanged)
     assert isinstance(moved, MemoryMoved)
     assert changed.after == {
-        "supersedes": ("a",), "subjects": ("bo", "ana"), "accesses": 4, "cited": 2, "unused": 1, "importance": 0.8,
+        "supersedes": ("a",), "accesses": 4, "cited": 2, "unused": 1, "importance": 0.8,
     }  # fmt: skip
     assert changed.before.keys() == changed.after.keys()
     assert (moved.id, moved.status, moved.by, moved.run) == ("a", "superseded", "b", "run")
     assert not bench.take(Step(phase="same", id="a", by="b"))
+
+
+def test_of_what_is_trusted_less_nothing_is_carried_but_how_often_it_was_of_use() -> None:
+    goes = memory("a", "x", accesses=3, importance=1.0, subjects=("mallory",), trust="low")
+    bench = Bench({"a": goes, "b": memory("b", "x", importance=0.4, trust="high")}, "run", NOW)
+    assert bench.take(Step(phase="same", id="a", by="b"))
+    changed, _ = bench.events()
+    assert isinstance(changed, MemoryChanged)
+    assert changed.after == {"supersedes": ("a",), "accesses": 3}
+
+
+def test_what_stands_for_what_is_said_of_one_takes_the_place_of_nothing_that_is_said_of_another() -> None:
+    known = {
+        "a": memory("a", "x", 9, subjects=("Ana",)),
+        "b": memory("b", "x", 5, subjects=("Bo",)),
+        "c": memory("c", "x", 1),
+    }
+    bench = Bench(known, "run", NOW)
+    assert bench.take(Step(phase="same", id="a", by="c"))
+    assert not bench.take(Step(phase="same", id="b", by="c"))
+    assert not Bench(known, "run", NOW, {"c": {"ana"}}).take(Step(phase="same", id="b", by="c"))
+    assert Bench(known, "run", NOW, {"c": {"bo"}}).take(Step(phase="same", id="b", by="c"))
 
 
 def test_of_many_that_say_the_same_the_one_that_stays_is_written_once() -> None:

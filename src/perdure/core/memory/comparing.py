@@ -10,7 +10,7 @@ from perdure.core.memory.framing import ALONE, happened
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.lexicon import BOUNDARIES, DENIALS, EXCLUSIVE
 from perdure.core.memory.marking import marks_of
-from perdure.core.memory.parts import Memory, MemoryType
+from perdure.core.memory.parts import Memory, MemoryType, people, person
 from perdure.core.memory.slips import is_slip
 from perdure.core.memory.statements import Statement, exchanged
 from perdure.core.memory.tokens import Token
@@ -70,7 +70,7 @@ def are_alike(one: Memory, other: Memory) -> bool:
     """Whether two memories were said by the same person, are of one kind, and have like metadata."""
     if one.type is not other.type and not (one.type in _PLAIN and other.type in _PLAIN):
         return False
-    if one.author.casefold() != other.author.casefold() or _of_others(one, other):
+    if person(one.author) != person(other.author) or _of_others(one, other):
         return False
     shared = one.metadata.keys() & other.metadata.keys()
     return all(_agree(name, one.metadata[name], other.metadata[name]) for name in shared)
@@ -78,7 +78,7 @@ def are_alike(one: Memory, other: Memory) -> bool:
 
 def _of_others(one: Memory, other: Memory) -> bool:
     """Whether it is said whom they are about, and that is somebody else."""
-    whom, whose = ({*map(str.casefold, each.subjects)} for each in (one, other))
+    whom, whose = people(one.subjects), people(other.subjects)
     return bool(whom and whose) and whom.isdisjoint(whose)
 
 

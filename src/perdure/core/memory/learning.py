@@ -16,6 +16,7 @@ from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.promoting import SESSIONS, Asking
 from perdure.core.memory.shelf import Shelf
+from perdure.core.memory.whom import about
 from perdure.core.session.event import Payload
 from perdure.core.session.memories import MemoryChanged, MemoryProposed
 
@@ -111,7 +112,8 @@ def _heuristic(
 ) -> MemoryProposed:
     """The proposal that a correction becomes a rule of this space."""
     sources = frozenset(f"session:{one}" for one in sessions)
-    asked = Asking(content=memory.content, sources=sources, subjects=memory.subjects, expires=now + HEURISTIC)
+    subjects = (*memory.subjects, *about(shelf).get(memory.id, ()))
+    asked = Asking(content=memory.content, sources=sources, subjects=subjects, expires=now + HEURISTIC)
     others = [one for one in shelf if one.id != memory.id and one.metadata.get(STEER) is True]
     return MemoryProposed(
         id=id,

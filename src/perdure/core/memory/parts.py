@@ -6,8 +6,10 @@ true is superseded, not overwritten.
 """
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, get_args
+from unicodedata import normalize
 
 import msgspec
 
@@ -102,6 +104,16 @@ def vault(agent: str) -> Space:
 
 
 LETHE: Final = Space("lethe")
+
+
+def person(name: str) -> str:
+    """A name as people are known by it: the same in capitals or not, and however its letters are put together."""
+    return normalize("NFC", normalize("NFD", name).casefold())
+
+
+def people(names: Iterable[str]) -> frozenset[str]:
+    """Several of them; nobody is called nothing."""
+    return frozenset(person(name) for name in names if name)
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -59,6 +59,20 @@ def must_hold(plan: Plan, kept: int, more: int, space: str) -> None:
         )
 
 
+def must_hold_again(plan: Plan, kept: int, back: int, space: str) -> None:
+    """`QuotaReached` when so many do not fit that would all come back at once."""
+    if plan.memories is not None and back > 0 and kept + back > plan.memories:
+        raise QuotaReached(
+            f"{back} memories would come back, and {space} hold {kept + back}: plan {plan.name} has room for "
+            f"{plan.memories}; nothing was changed: forget or archive some, or choose a larger plan",
+            space=space,
+            plan=plan.name,
+            quota="memories",
+            limit=plan.memories,
+            used=kept,
+        )
+
+
 def must_answer(plan: Plan, queries: Mapping[str, int], space: str, now: int) -> None:
     """`QuotaReached` when the queries of this day are used up; with the next day they are counted anew."""
     asked, reset = queries.get(str(now // DAY), 0), DAY - now % DAY

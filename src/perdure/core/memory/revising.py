@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.memory.parts import Memory, Status, Trust
+from perdure.core.memory.parts import Memory, Status, Trust, people
 from perdure.core.memory.requests import Changing, Keeping, kept, lesser, must_be_span
 from perdure.core.session.event import Payload
 from perdure.core.session.memories import MemoryChanged, MemoryKept
@@ -21,7 +21,13 @@ def revised(
     flags: tuple[str, ...],
     trust: Trust | None = None,
 ) -> MemoryKept:
-    """The memory that takes the place of another, trusted as that was, and no more than whoever changes it."""
+    """The memory that takes the place of another, trusted as that was, and no more than whoever changes it. The same
+    words are true for as long as they were.
+    """
+    same = asked.content is None or asked.content.strip() == memory.content
+    since = memory.valid_from if same and asked.valid_from is None else asked.valid_from
+    until = memory.valid_to if same and asked.valid_to is None else asked.valid_to
+    must_be_span(since, until)
     again = Keeping(
         content=asked.content or memory.content,
         memory_type=asked.memory_type or memory.type,
@@ -32,8 +38,8 @@ def revised(
         trust=memory.trust if trust is None else lesser(memory.trust, trust),
         subjects=memory.subjects if asked.subjects is None else asked.subjects,
         thread=memory.thread,
-        valid_from=asked.valid_from,
-        valid_to=asked.valid_to,
+        valid_from=since,
+        valid_to=until,
         supersedes=(memory.id,),
     )
     return kept(again, id, agent=agent, writer=writer, flags=flags)
@@ -41,9 +47,11 @@ def revised(
 
 def is_another(memory: Memory, asked: Changing, writer: str) -> bool:
     """Whether a change makes another memory: other words, or details by another hand, so that each goes with whoever
-    wrote it.
+    wrote it; or it is not about somebody any more, whose name goes with the former one.
     """
     if asked.content is not None and asked.content.strip() != memory.content:
+        return True
+    if asked.subjects is not None and not people(memory.subjects) <= people(asked.subjects):
         return True
     details = ((asked.metadata, memory.metadata), (asked.subjects, memory.subjects))
     return memory.writer not in ("", writer) and any(new is not None and new != old for new, old in details)

@@ -120,6 +120,10 @@ class Shelf:
         """For every embedder which event has a memory's vectors."""
         self._versions: dict[str, list[int]] = {}
         """The same the other way round."""
+        self.replaced: set[tuple[str, str]] = set()
+        """Memories and those they took the place of by their writer's own word, and not by a run's."""
+        self.named: dict[str, dict[int, MemoryChanged]] = {}
+        """Of memories that were said to be about others than before: the versions that say so."""
         self._until: dict[str, int | None] = {}
         """When memories that were superseded would have ended otherwise."""
         self._counts: dict[Status, int] = {}
@@ -188,6 +192,8 @@ class Shelf:
                 self._tell(event.version, id)
                 before = self.memories.get(id)
                 if before is not None:
+                    if "subjects" in after:
+                        self.named.setdefault(id, {})[event.version] = data
                     if "valid_to" in after and data.run and before.status is Status.LIVE:
                         self._until[id] = before.valid_to  # a run ends what it supersedes
                     elif "valid_to" in after:
@@ -228,6 +234,7 @@ class Shelf:
         self._tell(event.version, data.id)
         self._put(memory_of(event, data))
         for old in data.supersedes:
+            self.replaced.add((data.id, old))
             before = self.memories.get(old)
             if before is not None and before.status is Status.LIVE:
                 self._supersede(before, data.id, event.at, _beginning(event, data))
@@ -352,6 +359,8 @@ class Shelf:
         self._leave(memory)
         self._unembed(memory.id)
         self._until.pop(memory.id, None)
+        self.named.pop(memory.id, None)
+        self.replaced.difference_update((memory.id, old) for old in memory.supersedes)
         self._counts[memory.status] -= 1
 
     def _leave(self, memory: Memory | None) -> None:

@@ -1,12 +1,13 @@
 """Steps of a consolidation as events, decided on the memories as they stand; and what takes a run back exactly."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from perdure.core.memory.comparing import are_alike, may_replace, since
-from perdure.core.memory.parts import Memory, MemoryType, Status
+from perdure.core.memory.parts import Memory, MemoryType, Status, people
 from perdure.core.memory.shelf import Shelf
 from perdure.core.memory.steps import Apart, Step
 from perdure.core.session.event import Event, Payload
@@ -16,6 +17,7 @@ COUNTS: Final = ("accesses", "cited", "unused")
 UNDONE: Final = "undone"
 """Why something is as it was before a run."""
 _ALWAYS: Final = ("status", "superseded_by")
+_NOBODY: Final[Mapping[str, Collection[str]]] = MappingProxyType({})
 
 
 class Bench:
@@ -25,10 +27,14 @@ class Bench:
     written anew for each.
     """
 
-    def __init__(self, memories: Mapping[str, Memory], run: str, now: int) -> None:
+    def __init__(
+        self, memories: Mapping[str, Memory], run: str, now: int, about: Mapping[str, Collection[str]] = _NOBODY
+    ) -> None:
+        """`about` tells of whom memories are beside those they name themselves."""
         self._known = memories
         self._run = run
         self._now = now
+        self._about = {id: frozenset(names) for id, names in about.items()}
         self._fresh: dict[str, Memory] = {}
         self._changed: dict[str, tuple[set[str], str]] = {}
         """Of each memory the fields that changed, and why."""
@@ -59,7 +65,7 @@ class Bench:
         by = self.get(step.by)
         if by is None or by.status is not Status.LIVE or memory.flags or by.flags:
             return False
-        if not may_replace(by, memory) or not are_alike(by, memory):
+        if not may_replace(by, memory) or not are_alike(by, memory) or self._are_of_others(by, memory):
             return False
         self._give_way(memory, by, step)
         return True
@@ -68,13 +74,22 @@ class Bench:
         """What is to be written of all that was taken: what changed, and then what moved."""
         return [*(self._told(id, fields, reason) for id, (fields, reason) in self._changed.items()), *self._moved]
 
+    def _whom(self, memory: Memory) -> frozenset[str]:
+        return people(memory.subjects) | self._about.get(memory.id, frozenset())
+
+    def _are_of_others(self, one: Memory, other: Memory) -> bool:
+        """Whether what one of them stands for is about somebody else than the other is."""
+        whom, whose = self._whom(one), self._whom(other)
+        return bool(whom and whose) and whom.isdisjoint(whose)
+
     def _give_way(self, memory: Memory, by: Memory, step: Step) -> None:
+        alike = by.trust == memory.trust  # else it is trusted more: what is trusted less changes nothing of it
+        if alike:
+            self._about[by.id] = self._about.get(by.id, frozenset()) | self._whom(memory)
         carried: dict[str, Any] = {"supersedes": (*by.supersedes, memory.id)}
-        if subjects := tuple(subject for subject in memory.subjects if subject not in by.subjects):
-            carried["subjects"] = by.subjects + subjects
         if step.phase == "same":
             carried |= {name: getattr(by, name) + getattr(memory, name) for name in COUNTS if getattr(memory, name)}
-            if memory.importance > by.importance:
+            if alike and memory.importance > by.importance:
                 carried["importance"] = memory.importance
         else:
             until = max(since(by), since(memory))
@@ -163,9 +178,16 @@ class Trace:
                     added[name] += int(data.after[name]) - int(data.before.get(name, 0))
 
     def _note_others(self, id: str, now: Memory) -> None:
-        left = self._left.get(id)
-        if left is not None and any(getattr(left, name) != getattr(now, name) for name in self._touched[id]):
-            self._others[id] = None
+        """Note who is neither as the run left it nor as it was before, which is in nobody's way: what a run had put in
+        its place was forgotten, perhaps.
+        """
+        left, before = self._left.get(id), self.before.get(id)
+        if left is None:
+            return
+        for name in self._touched[id]:
+            value = getattr(now, name)
+            if value != getattr(left, name) and (before is None or value != getattr(before, name)):
+                self._others[id] = None
 
     def others(self) -> tuple[str, ...]:
         """Memories that somebody else changed since, in what the run had changed. Those forgotten are nobody's."""

@@ -1,15 +1,16 @@
 """Which memories go together when one of them must go: the forms it had, and what others made of it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.shelf import Proposal, Shelf
+from perdure.core.memory.whom import about
 from perdure.core.memory.words import terms
 from perdure.core.session.event import Payload
-from perdure.core.session.memories import MemoryMoved
+from perdure.core.session.memories import MemoryChanged, MemoryMoved
 
 MERGED: Final = frozenset({"consolidation", "promotion"})
 """Kinds of sources that are memories themselves: what they say, others said before."""
@@ -30,11 +31,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 Meant: TypeAlias = Callable[[Told], bool]
 
 
-def told_of(one: Memory | Proposal) -> Told:
-    """Where it comes from."""
+def told_of(one: Memory | Proposal, others: Iterable[str] = ()) -> Told:
+    """Where it comes from, and of whom it speaks; of `others` because of what it stands for."""
     if isinstance(one, Proposal):
         return Told(session=one.session, people=frozenset({one.by, *one.subjects}) - {""}, writer=one.by)
-    people = frozenset({one.writer, one.author, one.agent, *one.subjects}) - {""}
+    people = frozenset({one.writer, one.author, one.agent, *one.subjects, *others}) - {""}
     return Told(session=one.source.session, people=people, uri=one.source.uri, writer=one.writer)
 
 
@@ -96,7 +97,9 @@ def meant(shelf: Shelf, asked: Meant, gone: set[str]) -> set[str]:
     """The memories and proposals of a shelf that are meant, those that were made of them or of others that are `gone`,
     and what was promoted of those.
     """
-    found = {one.id for one in (*shelf, *shelf.proposals.values()) if asked(told_of(one))}
+    others = about(shelf)
+    found = {one.id for one in shelf if asked(told_of(one, (*others.get(one.id, ()), *_named_first(shelf, one.id))))}
+    found |= {one.id for one in shelf.proposals.values() if asked(told_of(one))}
     known = found | gone
     while True:
         made = {
@@ -115,6 +118,46 @@ def meant(shelf: Shelf, asked: Meant, gone: set[str]) -> set[str]:
             return {id for id in found if shelf.versions_of(id)}
         found |= more
         known |= more
+
+
+def still_meant(shelf: Shelf, asked: Meant, gone: set[str], ids: set[str]) -> set[str]:
+    """What is meant of a shelf, and what of these is still there."""
+    return {id for id in ids if shelf.versions_of(id)} | meant(shelf, asked, gone)
+
+
+def _named_first(shelf: Shelf, id: str) -> Sequence[str]:
+    """Whom a memory that is about others now was kept as being about: it cannot stay without what names them."""
+    changes = shelf.named.get(id)
+    return _subjects(changes[min(changes)].before) if changes else ()
+
+
+def _subjects(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(fields.get("subjects", ()))
+
+
+def naming(shelf: Shelf, asked: Meant) -> dict[int, MemoryChanged]:
+    """What was said at some time of whom memories are about, and names somebody who is meant; by its version."""
+    return {
+        version: change
+        for changes in shelf.named.values()
+        for version, change in changes.items()
+        if asked(Told(people=frozenset((*_subjects(change.before), *_subjects(change.after)))))
+    }
+
+
+def told_again(shelf: Shelf, changes: Iterable[MemoryChanged]) -> Sequence[Payload]:
+    """What keeps memories as they are when these changes are taken out of the log."""
+    fields: dict[str, dict[str, Any]] = {}
+    for change in changes:
+        memory = shelf.memories[change.id]
+        fields.setdefault(change.id, {}).update((name, getattr(memory, name)) for name in change.after)
+    return [MemoryChanged(id=id, before=same, after=same) for id, same in msgspec.to_builtins(fields).items()]
+
+
+def brought(payloads: Iterable[Payload]) -> int:
+    """How many more memories are live after these moves."""
+    moves = [one for one in payloads if isinstance(one, MemoryMoved)]
+    return sum(one.status == Status.LIVE for one in moves) - sum(one.was == Status.LIVE for one in moves)
 
 
 def freed(shelf: Shelf, ids: set[str], reason: str) -> Sequence[Payload]:
