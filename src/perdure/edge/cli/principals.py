@@ -258,8 +258,8 @@ def forget(principal: str, store: str, tenant: str, as_json: bool, yes: bool) ->
 def _ask(known: "Principal") -> None:
     try:
         sure = click.confirm(
-            f"Erase {one_line(known.name) or known.id}, every session they own, and what is remembered of them in every "
-            "space, for good?",
+            f"Erase {one_line(known.name) or known.id}, every session they own, and what is remembered of them in "
+            "every space, for good?",
             err=True,
         )
     except click.Abort:

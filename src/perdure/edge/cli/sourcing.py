@@ -31,8 +31,8 @@ COMMANDS: Final = {
     "erase": ("sourcing:erase", "Take what comes from a source out of every log, for good."),
 }
 KINDS: Final = (
-    "a source is a session (--session, by its id, its name or latest), a writer (--writer: the principal that wrote, over "
-    "HTTP whose key it was, from here local), or an address (--uri, as it was given)"
+    "a source is a session (--session, by its id, its name or latest), a writer (--writer: the principal that wrote; "
+    "over HTTP whose key it was, from here local), or an address (--uri, as it was given)"
 )
 DID: Final = {
     "report": "{} from there",
