@@ -27,7 +27,7 @@ from perdure.core.session.memories import MemoriesUsed
 from perdure.core.talk.parts import Usage
 from perdure.core.talk.routes import Models, Upstream
 from perdure.ports.memory import Embedder
-from perdure.services.asking import AT_ONCE, NO_MONEY
+from perdure.services.asking import AT_ONCE, NO_MONEY, NOBODY
 from perdure.services.calling import Calling
 from perdure.services.consolidating import Consolidating, Progress
 from perdure.services.judging import NO_PRICE, Judging, failed
@@ -75,6 +75,7 @@ async def test_a_model_decides_what_is_doubtful_if_it_says_so_plainly(
 async def test_pairs_that_a_model_saw_are_not_shown_again(world: World) -> None:
     memories, provider = memories_of(world), Scripted()
     await told(world, memories, *GATES)
+    provider.then(says('{"1": "apart"}'))
     consolidating = Consolidating(memories, judging(world, provider))
     await consolidating.run(ANA)
     world.ambient.advance(60)
@@ -424,6 +425,24 @@ async def test_one_question_that_is_refused_keeps_no_other_from_being_asked(worl
     assert (run.found, run.place, len(provider.asked)) == ({"same": 20}, "", 2)
 
 
+@pytest.mark.parametrize(
+    ("said", "why"), [([REFUSED], "refuses what it is asked"), (says("Well"), "answered nothing that counts")]
+)
+async def test_where_every_question_was_in_vain_the_run_says_so_and_the_next_one_asks(
+    world: World, said: Any, why: str
+) -> None:
+    memories, provider = memories_of(world), Scripted()
+    await told(world, memories, *GATES)
+    provider.then(said)
+    consolidating = Consolidating(memories, judging(world, provider))
+    first = await consolidating.run(ANA)
+    assert why in first.place
+    world.ambient.advance(600)
+    provider.then(says('{"1": "apart"}'))
+    again = await consolidating.run(ANA)
+    assert (again.place, again.model, len(provider.asked)) == ("", "small", 2)
+
+
 async def test_after_some_questions_in_vain_no_more_are_asked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perdure.services.asking.AT_ONCE", 2)
     memories, provider = memories_of(world), Scripted()
@@ -571,7 +590,7 @@ async def test_what_was_held_back_to_be_asked_about_is_done_by_who_has_nobody_to
     with pytest.raises(Stop):
         await Consolidating(memories, judging(world, provider), weighing=Newer(0.7)).run(ANA)
     run = await Consolidating(memories_of(world), weighing=Newer(0.7)).run(ANA)
-    assert (run.phase, run.found) == ("ended", {"newer": 25})
+    assert (run.phase, run.found, run.place) == ("ended", {"newer": 25}, NOBODY)
 
 
 async def test_tries_in_vain_before_an_answer_are_counted(world: World) -> None:

@@ -25,7 +25,8 @@ AT_ONCE: Final = 20
 ASKED: Final = 2_000
 """Pairs that a model is asked about in one run, at most."""
 IN_VAIN: Final = 3
-"""Questions in a row without a word that counts, after which no more are asked."""
+"""Questions in a row without a word that counts, after which no more are asked. Where there are fewer, all of them."""
+NOBODY: Final = "not asked: where the run came to its end there is no model"
 NO_MONEY: Final = "not asked: one question may cost more than `asking` allows"
 Told = Callable[[Run, int, int], None]
 """Is told of the run, and how many pairs of how many somebody was asked about."""
@@ -46,7 +47,9 @@ class Asking:
         """The run when nothing is doubtful any more. Raises `Lost`."""
         memories = (await self._shelves.look(space)).shelf.memories
         questions, left = shared_out(doubts, memories, AT_ONCE, ASKED if self.can else 0)
-        total, done, vain, lacking = sum(map(len, questions)), 0, 0, ""
+        total, done, vain, lacking, answered = sum(map(len, questions)), 0, 0, "", False
+        if run.asks and not self.can and not run.lacking:
+            lacking = NOBODY
         while questions and not lacking:
             some = questions.pop(0)
             memories = (await self._shelves.look(space)).shelf.memories
@@ -62,8 +65,10 @@ class Asking:
                 lacking = str(why)
                 left += some
                 break
-            vain = 0 if any(heard.words) else vain + 1
-            lacking, done = heard.vain if vain == IN_VAIN else heard.lacking, done + len(some)
+            answered |= any(heard.words)
+            vain, done = 0 if any(heard.words) else vain + 1, done + len(some)
+            is_useless = vain == IN_VAIN or not (answered or questions)
+            lacking = heard.lacking or (heard.vain if is_useless else "")
             run = await self._runs.lacked(space, run, lacking)
             told(run, done, total)
         run = await self._runs.lacked(space, run, lacking)
