@@ -74,6 +74,34 @@ async def test_what_was_brought_back_by_hand_as_it_was_is_in_nobodys_way(world: 
     assert await shelf(memories) == before
 
 
+async def test_a_source_that_was_quarantined_and_released_leaves_everything_exactly_as_it_was(
+    world: World, memories: Memories
+) -> None:
+    sourcing, by = Sourcing(memories, world.erasure), By(uri="u")
+    old, early = await kept(memories, OLD), await kept(memories, "The fair is on", valid_to=1 << 61)
+    await kept(memories, NEW, uri="u")
+    await kept(memories, "The fair is over", uri="u", valid_from=1 << 60, supersedes=(early.id,))
+    await told(world, memories, TRAIN, TRAIN)
+    before = await shelf(memories)
+    consolidating = Consolidating(memories)
+    run = await consolidating.run(ANA)
+    assert run.found == {"newer": 1, "same": 1}
+    after = await shelf(memories)
+    assert after[old.id].status is after[early.id].status is Status.SUPERSEDED
+    for _ in range(2):
+        world.ambient.advance(60)
+        await sourcing.quarantine(by)
+        assert (await shelf(memories))[old.id] == before[old.id]
+        assert (await shelf(memories))[early.id].valid_to == 1 << 61
+        world.ambient.advance(60)
+        assert (await sourcing.release(by)).memories == 4
+        assert await shelf(memories) == after
+    world.ambient.advance(60)
+    await consolidating.undo(ANA, run.id)
+    assert await shelf(memories) == before
+    assert await shelf(remembering(world.sessions, world.erasure)) == before
+
+
 async def test_what_was_freed_and_then_changed_by_others_is_still_theirs(world: World, memories: Memories) -> None:
     old = await kept(memories, OLD)
     await kept(memories, NEW, uri="u")

@@ -5,6 +5,7 @@ that was cut short is not done again.
 """
 
 from collections.abc import Sequence
+from contextlib import aclosing
 from functools import partial
 
 import msgspec
@@ -13,11 +14,12 @@ from perdure.core.errors import VersionConflict
 from perdure.core.memory import plans
 from perdure.core.memory.parts import Space
 from perdure.core.memory.shelf import Shelf
-from perdure.core.memory.sourcing import QUARANTINED, By, quarantining, releasing
+from perdure.core.memory.sourcing import QUARANTINED, By, Put, quarantining
 from perdure.core.memory.tracing import brought
-from perdure.core.session.event import Event, Payload
+from perdure.core.session.event import Payload
 from perdure.core.session.ids import SessionId
 from perdure.core.session.memories import MemoryMoved
+from perdure.ports.store import Head
 from perdure.services.erasure import Erasure
 from perdure.services.memories import Memories
 from perdure.services.shelves import Decide
@@ -84,15 +86,13 @@ class Sourcing:
         """Bring back what was quarantined by its source, as it was before. `QuotaReached`, and nothing is changed, when
         more would come back to a space than its plan has room for.
         """
-        counts, quarantined = dict[Space, int](), dict[Space, list[Event]]()
+        counts, quarantined = dict[Space, int](), dict[Space, Put]()
         for space in await self._shelves.spaces():
-            events = await self._told(space)
-            if any(isinstance(event.data, MemoryMoved) and event.data.run == by.mark for event in events):
-                quarantined[space] = events
-                _released((await self._shelves.look(space)).shelf, space, events, by.mark)
-        for space, events in quarantined.items():
-            moved = await self._moved(space, partial(_released, space=space, events=events, mark=by.mark))
-            if moved:
+            if put := await self._put(space, by):
+                quarantined[space] = put
+                _released((await self._shelves.look(space)).shelf, space, put)
+        for space, put in quarantined.items():
+            if moved := await self._moved(space, partial(_released, space=space, put=put)):
                 counts[space] = len(moved)
         return _touched("release", by, counts)
 
@@ -115,17 +115,23 @@ class Sourcing:
         _, outcome = await self._shelves.write(space, decide)
         return [event.data for event in outcome.events if isinstance(event.data, MemoryMoved)]
 
-    async def _told(self, space: Space) -> list[Event]:
-        """Moves in the log of a space."""
+    async def _put(self, space: Space, by: By) -> Put:
+        """What the log of a space tells of what was done because of a source."""
         log = self._shelves.sessions.log
-        session = self._shelves.session_of(space)
-        events = await log.steadily(session, lambda head: log.events(head, head.anchor_version))
-        return [event for event in events if event.kind == MemoryMoved.kind]
+
+        async def read(head: Head) -> Put:
+            put = Put(by.mark)
+            async with aclosing(log.pages(head, head.anchor_version)) as pages:
+                async for page in pages:
+                    put.take(page)
+            return put
+
+        return await log.steadily(self._shelves.session_of(space), read)
 
 
-def _released(shelf: Shelf, space: Space, events: list[Event], mark: str) -> Sequence[Payload]:
+def _released(shelf: Shelf, space: Space, put: Put) -> Sequence[Payload]:
     """What brings back what was quarantined, if there is room for it."""
-    back = releasing(shelf, events, mark)
+    back = put.releasing(shelf)
     plans.must_hold_again(plans.plan_of(shelf.plan), shelf.count(), brought(back), str(space))
     return back
 

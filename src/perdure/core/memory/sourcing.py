@@ -1,7 +1,7 @@
 """Taking what came from one source out of use, in a way that can be taken back.
 
 Everything that is written for it carries the mark of the source as its run. So a log tells what was done, and releasing
-the source undoes exactly that, as far as nobody changed it since.
+the source undoes exactly that, times included, as far as nobody changed it since.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,14 +11,15 @@ from typing import Final
 import msgspec
 
 from perdure.core.errors import Invalid
-from perdure.core.memory.parts import Status
+from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.shelf import Shelf
 from perdure.core.memory.tracing import Meant, Told, freed
 from perdure.core.session.event import Event, Payload
-from perdure.core.session.memories import MemoryMoved
+from perdure.core.session.memories import MemoryChanged, MemoryMoved
 
 RELEASED: Final = "its source was released"
 QUARANTINED: Final = "its source was quarantined"
+_ENDING: Final = ("superseded_at", "superseded_by", "valid_to")
 _MOVABLE: Final = (Status.LIVE, Status.SUPERSEDED, Status.ARCHIVED)
 
 
@@ -75,20 +76,43 @@ def quarantining(shelf: Shelf, ids: set[str], mark: str, reason: str) -> Sequenc
     return [*moved, *back]
 
 
-def releasing(shelf: Shelf, events: Iterable[Event], mark: str) -> Sequence[Payload]:
-    """What undoes a quarantine, by the log that tells of it. What was moved by others since stays as it is."""
-    done: dict[str, MemoryMoved] = {}
-    for event in events:
-        data = event.data
-        if not isinstance(data, MemoryMoved) or data.run != mark:
-            continue
-        if data.reason == RELEASED:
-            done.pop(data.id, None)
-        else:
-            done[data.id] = data
-    back = [
-        MemoryMoved(id=id, was=data.status, status=data.was, by=data.by, reason=RELEASED, run=mark)
-        for id, data in done.items()
-        if id in shelf.memories and shelf.memories[id].status == data.status
-    ]
-    return sorted(back, key=lambda one: one.status == Status.SUPERSEDED)
+class Put:
+    """Reads what was done because of a source and not undone since, and how each memory was before."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._shelf = Shelf()
+        self._done: dict[str, tuple[MemoryMoved, Memory | None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._done)
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Read on."""
+        for event in events:
+            data = event.data
+            if isinstance(data, MemoryMoved) and data.run == self._mark:
+                if data.reason == RELEASED:
+                    self._done.pop(data.id, None)
+                else:
+                    self._done[data.id] = data, self._shelf.memories.get(data.id)
+            self._shelf.take((event,))
+
+    def releasing(self, shelf: Shelf) -> Sequence[Payload]:
+        """What undoes it all on a shelf as it stands. What was moved by others since stays as it is."""
+        back = list[tuple[bool, Payload]]()
+        for id, (done, before) in self._done.items():
+            now = shelf.memories.get(id)
+            if now is None or now.status != done.status:
+                continue
+            again = done.was == Status.SUPERSEDED
+            if again and now.status is Status.LIVE and before is not None:
+                back.append((again, self._ended(now, before)))
+            moved = MemoryMoved(id=id, was=done.status, status=done.was, by=done.by, reason=RELEASED, run=self._mark)
+            back.append((again, moved))
+        return [payload for _, payload in sorted(back, key=lambda one: one[0])]
+
+    def _ended(self, now: Memory, before: Memory) -> MemoryChanged:
+        """When it had been superseded, and how long it was true because of that."""
+        plain = [{name: getattr(one, name) for name in _ENDING} for one in (now, before)]
+        return MemoryChanged(id=now.id, before=plain[0], after=plain[1], reason=RELEASED, run=self._mark)

@@ -11,7 +11,7 @@ from perdure.core.session.memories import MemoryKept
 
 CHANGEABLE: Final = frozenset(
     {"type", "importance", "metadata", "trust", "flags", "subjects", "valid_from", "valid_to", "thread", "author"}
-    | {"supersedes", "accesses", "cited", "unused"}
+    | {"supersedes", "superseded_at", "superseded_by", "accesses", "cited", "unused"}
 )
 """Fields of a memory that can change without another memory taking its place."""
 PLACE: Final = ("author", "thread", "valid_from")
