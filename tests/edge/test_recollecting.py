@@ -3,50 +3,19 @@
 import asyncio
 import json
 import threading
-import time
-from collections.abc import Sequence
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import perdure
 from perdure.core.errors import BadExport
-from perdure.core.memory.parts import Memory, Source, Status
-from perdure.core.memory.requests import MAX_BATCH, MAX_CONTENT, Keeping
+from perdure.core.memory.arriving import Arriving, Batch
+from perdure.core.memory.lines import Line
+from perdure.core.memory.parts import Status
+from perdure.core.memory.requests import MAX_BATCH, MAX_CONTENT
 from perdure.edge import recollecting
-from perdure.edge.recollecting import MAX_WORDS, Bringing, Line, batches, lines_of, waves
-
-IDS = ("a", "b", "c", "d", "")
-
-
-@st.composite
-def files(draw: st.DrawFn) -> list[Line]:
-    """Lines that supersede each other however they like, in circles too."""
-    ids = draw(st.lists(st.sampled_from(IDS), max_size=8))
-    return [
-        Line(
-            asked=Keeping(content=f"line {number}"),
-            id=id,
-            superseded_by=draw(st.sampled_from(IDS)),
-            supersedes=tuple(draw(st.lists(st.sampled_from(IDS), max_size=3))),
-        )
-        for number, id in enumerate(ids)
-    ]
-
-
-@given(files())
-def test_every_line_comes_once_and_after_those_it_supersedes(lines: list[Line]) -> None:
-    seen, came = set[str](), list[str]()
-    for wave in waves(lines):
-        assert wave
-        for line, over in wave:
-            assert set(over) <= seen - {""}
-            came.append(line.asked.content)
-        seen |= {line.id for line, _ in wave}
-    assert sorted(came) == sorted(line.asked.content for line in lines)
+from perdure.edge.recollecting import MAX_WORDS, Bringing, Imported, batches, lines_of
 
 
 def document(id: str, **more: Any) -> dict[str, Any]:
@@ -102,37 +71,30 @@ def test_a_line_that_is_too_long_is_named() -> None:
 # ── long ones ──
 
 
-def test_a_chain_is_put_in_order_in_a_time_that_grows_as_it_does() -> None:
-    count = 20_000
-    chain = lines_of(document(str(number), supersedes=[str(number - 1)]) for number in range(count))
-    began = time.process_time()
-    assert len([*waves(chain[::-1])]) == count
-    assert time.process_time() - began < 5  # were each wave to look at all that are left, more than a minute
-
-
 def test_a_batch_is_cut_where_it_would_be_too_many_lines_or_too_many_words() -> None:
     short = [*batches(lines_of(f"line {number}" for number in range(MAX_BATCH + 1)))]
     assert [*map(len, short)] == [MAX_BATCH, 1]
-    long = [*batches(lines_of(f"{number:06d}" + "x" * 30_000 for number in range(50)))]
-    assert [sum(len(line.asked.content) for line, _ in batch) <= MAX_WORDS for batch in long] == [True, True]
+    lines = lines_of(f"{number:06d}" + "x" * 30_000 for number in range(50))
+    long = [*batches(lines)]
+    assert [sum(len(lines[at].asked.content) for at in batch) <= MAX_WORDS for batch in long] == [True, True]
     assert [len(batch) for batch in batches(lines_of(["x" * 20, "y", "z"]), most_words=10)] == [1, 2]
-    assert [line.asked.content[:6] for batch in long for line, _ in batch] == [f"{number:06d}" for number in range(50)]
+    assert [at for batch in long for at in batch] == [*range(50)]
 
 
 async def test_a_file_is_read_and_put_in_order_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = dict[str, int]()
-    read, order = recollecting._line, recollecting.waves
+    read, order = recollecting._line, Arriving.order
 
     def _line(raw: Any, trusted: bool) -> Line | None:
         threads["read"] = threading.get_ident()
         return read(raw, trusted)
 
-    def _waves(lines: list[Line]) -> Any:
+    def ordered(arriving: Arriving) -> list[int]:
         threads["ordered"] = threading.get_ident()
-        return order(lines)
+        return order(arriving)
 
     monkeypatch.setattr(recollecting, "_line", _line)
-    monkeypatch.setattr(recollecting, "waves", _waves)
+    monkeypatch.setattr(Arriving, "order", ordered)
     async with perdure.aopen(":memory:", memory="none") as db:
         assert (await db.memory("ana").import_(["tea", "rain"])).kept == 2
     assert threads.keys() == {"read", "ordered"}
@@ -148,19 +110,11 @@ async def test_the_event_loop_has_its_turn_between_batches() -> None:
             turns += 1
             await perdure.ambient.RealAmbient().sleep(0)
 
-    async def keep(asked: Sequence[Keeping], key: str | None) -> tuple[Memory, ...]:
+    async def bring(batch: Batch) -> None:
         seen.append(turns)
-        return tuple(
-            Memory(id=one.content, type=one.memory_type, content=one.content, trust="low", source=one.source)
-            for one in asked
-        )
 
-    async def move(ids: Sequence[str], status: Status, reason: str) -> int:
-        return len(ids)
-
-    busy = asyncio.create_task(others())
-    told = [document(str(number), supersedes=[str(number - 1)]) for number in range(20)]
-    await Bringing(keep, move, {}).bring(lines_of(told), None)
+    busy, ids = asyncio.create_task(others()), map(str, count())
+    await Bringing(bring, lambda: next(ids), most=1).bring(lines_of(f"line {number}" for number in range(20)), [])
     busy.cancel()
     assert len(seen) == 20
     assert all(one < other for one, other in pairwise(seen))
@@ -193,38 +147,115 @@ def test_what_an_import_brought_gives_way_to_what_a_later_one_brings() -> None:
         assert [memory.content for memory in ana.list()] == [FREELY[1]["content"]]
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_an_import_that_broke_off_anywhere_is_gone_on_with_exactly(trusted: bool) -> None:
+def test_what_is_over_in_a_file_gives_way_to_what_is_there_or_is_put_away() -> None:
+    told = [
+        document("new", supersedes=["old"], recorded_at=10**15),
+        document("old", status="superseded", superseded_by="new"),
+    ]
     with perdure.open(":memory:", memory="none") as db:
-        ana = db.memory("ana")
-        old = ana.add("The gate is at platform 3", source=Source(kind="user"))
-        ana.add("The gate is at platform 4", source=Source(kind="tool"), supersedes=[old.id])
-        gone = ana.add("The lift is out of order", source=Source(kind="user"))
-        ana.quarantine(ana.update(gone.id, content="odd").id)
-        lines = ana.export()
-        whole = standing(db, "whole", lines, trusted)
-        assert sorted(whole) == [
-            ("The gate is at platform 3", "superseded"),
-            ("The gate is at platform 4", "live"),
-            ("The lift is out of order", "archived"),
-        ]
-        batch = db.memory("broken")
-        with pytest.raises(InterruptedError):
-            batch.import_(lines, trusted=trusted, progress=_stop)
-        assert batch.stats().counts != db.memory("whole").stats().counts
-        assert standing(db, "broken", lines, trusted) == whole
+        ana, ben = db.memory("ana"), db.memory("ben")
+        ana.add("memory new", source={"kind": "user"}, valid_from=10**15)
+        ben.import_(told[:1])
+        for space, standing in ((ana, "archived"), (ben, "superseded")):
+            assert space.import_(told) == Imported(kept=1, there=1)
+            assert [memory.content for memory in space.list()] == ["memory new"]
+            assert [memory.content for memory in space.list(statuses=standing)] == ["memory old"]
+            assert space.import_(told).kept == 0
 
 
-def _stop(done: int, of: int) -> None:
-    if done < of:
-        raise InterruptedError
+def test_what_a_space_holds_fits_the_plan_it_fitted() -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        ana, ben = db.memory("ana"), db.memory("ben")
+        for space in (ana, ben):
+            space.plan("free")
+        ana.archive(*(one.id for one in ana.add_many(f"Fact {number} of the ledger" for number in range(60))))
+        ana.add_many(f"Note {number} of the diary" for number in range(60))
+        assert ben.import_(ana.export()).kept == 120
+        assert ben.stats().counts == {"live": 60, "archived": 60}
 
 
-def standing(db: perdure.Perdure, name: str, lines: list[bytes], trusted: bool) -> list[tuple[str, str]]:
-    """What a space has after an import, and how it stands."""
-    space = db.memory(name)
-    space.import_(lines, trusted=trusted)
-    return [(memory.content, memory.status.value) for memory in space.list(statuses=list(Status))]
+def test_an_export_holds_more_names_than_a_request_may() -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        ana, ben = db.memory("ana"), db.memory("ben")
+        same = {"content": "The night train leaves at ten", "subjects": ["all"]}
+        ana.add_many([same] * 150)
+        ana.consolidate()
+        crowd = {"content": "They all came", "subjects": [f"p{number}" for number in range(150)], "recorded_at": 10**15}
+        assert ben.import_([*ana.export(), crowd]).kept == 151
+        one, other = ben.list()
+        assert (len(one.supersedes), len(other.subjects)) == (149, 150)
+        assert {memory.superseded_by for memory in ben.list(statuses="superseded")} == {one.id}
+
+
+def test_what_gave_way_counts_again_where_the_other_is_forgotten() -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        ana, ben = db.memory("ana"), db.memory("ben")
+        ana.update(ana.add("Ana lives in Lisbon").id, content="Ana lives in Porto")
+        ben.import_(ana.export())
+        new = next(ben.list())
+        old = next(ben.list(statuses="superseded"))
+        assert (old.superseded_by, new.supersedes, old.valid_to) == (new.id, (old.id,), new.valid_from)
+        ben.restore(old.id)
+        assert ben.get(old.id).valid_to is None
+
+
+# ── who says it ──
+
+SAID: list[dict[str, Any]] = [
+    {"content": "I like tea", "author": "ana"},
+    {"content": "I like tea", "author": "ben"},
+    {"content": "Reached the limit", "metadata": {"customer": "acme"}},
+    {"content": "Reached the limit", "metadata": {"customer": "globex"}},
+    {"content": "Is late", "subjects": ["ana"]},
+    {"content": "Is late", "subjects": ["ben"]},
+]
+
+
+@pytest.mark.parametrize("exported", [True, False])
+def test_what_others_say_in_the_same_words_is_kept(exported: bool) -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        ana, ben = db.memory("ana"), db.memory("ben")
+        ana.add_many(SAID)
+        lines = ana.export() if exported else [*SAID]
+        assert ben.import_(lines[::2]) == Imported(kept=3)
+        assert ben.import_(lines) == Imported(kept=3, there=3)
+        assert ben.import_(lines) == Imported(kept=0, there=6)
+        assert ana.import_(ben.export() if exported else lines) == Imported(kept=0, there=6)
+
+
+def test_what_was_told_more_of_since_is_there() -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        ana, ben = db.memory("ana"), db.memory("ben")
+        ana.add("Prefers tea", metadata={"team": "desk"})
+        ben.import_(ana.export())
+        one = next(ben.list())
+        ben.update(one.id, metadata={"team": "desk", "seen": 2}, subjects=["ana"])
+        assert ben.import_(ana.export()).kept == 0
+
+
+# ── documents that are no lines ──
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"content": "tea"}, {"content": "rain"}]',
+        '\ufeff\n[\n  {"content": "tea"},\n  {"content": "rain"}\n]\n',
+        '["tea",\n"rain"]',
+        '{\n  "content": "tea"\n}\n',
+    ],
+)
+def test_a_document_that_is_not_one_object_a_line_is_refused(text: str) -> None:
+    with perdure.open(":memory:", memory="none") as db:
+        for lines in (text.splitlines(), text.encode().splitlines(keepends=True)):
+            with pytest.raises(BadExport, match="one JSON object a line"):
+                db.memory("ana").import_(lines)
+        assert db.memory("ana").stats().counts == {}
+
+
+def test_lines_in_brackets_are_text() -> None:
+    lines = ["[ ] buy milk", "[x] feed the cat", "[1, 2]"]
+    assert [line.asked.content for line in lines_of(lines)] == lines
 
 
 # ── the mark at the beginning ──

@@ -2494,7 +2494,7 @@ export abstract class Operations {
   /** Keep what lines say: those of an export, JSON objects, or plain text. What is there is left alone. */
   importMemory(
     body: Uint8Array | string,
-    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string } = {},
+    query: { namespace?: "clade" | "lethe" | "vault"; agent?: string; clade?: string; owner?: string; trusted?: boolean } = {},
     options: Options = {},
   ): Promise<ImportedMemories> {
     const operation: Operation = { name: "import_memory", method: "POST", keyed: false, takes: "application/x-ndjson", gives: "json" };

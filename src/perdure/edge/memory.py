@@ -16,12 +16,14 @@ from perdure.edge import files, given
 from perdure.edge.asked import Kept, each_kept, id_of, keeping_of, moment_of, request, several, some, time_of
 from perdure.edge.driving import Blocking, blocking, each
 from perdure.edge.given import Progress, Time
-from perdure.edge.recollecting import Bringing, Imported, lines_of, there_of
+from perdure.edge.recollecting import Bringing, Imported, lines_of
 from perdure.edge.refining import Refining
 from perdure.edge.sharing import Sharing
 from perdure.waiting import aside
 
 if TYPE_CHECKING:
+    from perdure.core.memory.arriving import Batch
+    from perdure.core.memory.lines import Line
     from perdure.services.memories import Page, Scored, Stats
 
 PAGE: Final = 500
@@ -267,15 +269,23 @@ class AsyncMemorySpace(Refining, Sharing):
         # what the caller made is gone through on the caller's thread
         raw = files.lines(given.path_of(source)) if isinstance(source, str | os.PathLike) else [*source]
         lines = await aside(lambda: lines_of(raw, trusted=believed))
-        known = [memory async for memory in self.list(statuses=EVERY)]
-        there = await aside(lambda: there_of(known))
-        return await Bringing(self._keep, self._move, there).bring(lines, told)
+        return await self._imported(lines, believed, told)
 
     # ── the service ──
 
     async def _keep(self, asked: Sequence[Keeping], key: str | None) -> tuple[Memory, ...]:
         agent = self._space.name if self._space.namespace == "vault" else ""
         return await self._services.memories.keep(self._space, asked, agent=agent, key=key, owner=self._owner)
+
+    async def _imported(self, lines: "Sequence[Line]", trusted: bool, told: Progress | None) -> Imported:
+        memories, space = self._services.memories, self._space
+        agent = space.name if space.namespace == "vault" else ""
+
+        async def bring(batch: "Batch") -> None:
+            await memories.bring(space, batch, agent=agent, owner=self._owner)
+
+        known = [*(await memories.shelves.look(space)).shelf]
+        return await Bringing(bring, memories.fresh_id).bring(lines, known, told)
 
     async def _change(self, id: str, asked: Changing) -> Memory:
         return await self._services.memories.update(self._space, id, asked)

@@ -12,15 +12,21 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.errors import BadExport, Invalid
-from perdure.core.memory.parts import TRUST, Memory, Source, Status, Trust
-from perdure.core.memory.requests import MAX_BATCH, Keeping, lesser, must_be_micros, must_keep
+from perdure.core.memory.arriving import Arriving, Batch
+from perdure.core.memory.lines import Line, together
+from perdure.core.memory.parts import Memory, Source, Status
+from perdure.core.memory.requests import MAX_BATCH, Keeping, must_be_micros, must_be_span, must_keep
 from perdure.core.session.shown import shown
 from perdure.edge.given import Progress
 from perdure.waiting import aside
 
 MAX_WORDS: Final = 1 << 20
 """Characters that are kept at once, in one memory or several."""
+MAX_SENT: Final = 5_000
+MAX_BYTES: Final = 1 << 20
+"""Lines and bytes that are sent elsewhere at once."""
 OPENED: Final = b"{"
+ONE_A_LINE: Final = "a file has one JSON object a line, or plain lines of text"
 ORDERED: Final = ("\ufeff", b"\xef\xbb\xbf")
 """What some programs write before a file's first line: the mark of the order of its bytes."""
 KNOWN: Final = frozenset(Keeping.__struct_fields__) - {"memory_type", "supersedes"}
@@ -29,14 +35,13 @@ THERE: Final = frozenset(Memory.__struct_fields__) | {"memory_type"}
 """Fields of a line that mean something; any other is kept as metadata."""
 EXPORTED: Final = frozenset({"id", "recorded_at"})
 """Fields that an export's lines have: its times are what they are, whatever they look like."""
+TOLD: Final = frozenset({"status", "recorded_at"})
+"""Fields of lines that tell how they stand, if only by leaving out that they are live."""
 LEFT_OUT: Final = (Status.QUARANTINED, Status.WITHDRAWN)
 
-Keep = Callable[[Sequence[Keeping], str | None], Awaitable[tuple[Memory, ...]]]
-Move = Callable[[Sequence[str], Status, str], Awaitable[int]]
+Bring = Callable[[Batch], Awaitable[None]]
 Stay = Callable[[], None]
 """Asked between batches: raises when nobody waits for the import any more."""
-Mark = tuple[str, str, int | None]
-"""What tells whether a memory is there already: its type, its words, and since when it is true."""
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,47 +53,10 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     there: int = 0
     left_out: int = 0
 
-
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One memory of a file. `id` is the one it has there, if it has one."""
-
-    asked: Keeping
-    id: str = ""
-    status: Status = Status.LIVE
-    superseded_by: str = ""
-    supersedes: tuple[str, ...] = ()
-
-    @property
-    def mark(self) -> Mark:
-        """What it is known by."""
-        return (self.asked.memory_type.value, self.asked.content.strip(), self.asked.valid_from)
-
-    @property
-    def trust(self) -> Trust:
-        """How far it is trusted when it is kept."""
-        most = TRUST[self.asked.source.kind]
-        return lesser(self.asked.trust or most, most)
-
-    def stands_for(self, memory: Memory) -> bool:
-        """Whether what comes may take the place of a memory because of this line, which says the same: it is trusted as
-        much as the memory is.
-        """
-        return lesser(memory.trust, self.trust) == memory.trust
-
-
-Placed = tuple[Line, tuple[str, ...]]
-"""A line, and the ids of those that it supersedes and that come before it."""
-
-
-def there_of(memories: Iterable[Memory]) -> dict[Mark, Memory]:
-    """What is there, by all that it is known by."""
-    return {mark: memory for memory in memories for mark in marks_of(memory)}
-
-
-def marks_of(memory: Memory) -> tuple[Mark, Mark]:
-    """What a memory that is there is known by: with its time, and for whoever names none."""
-    since = memory.recorded_at if memory.valid_from is None else memory.valid_from
-    return (memory.type.value, memory.content, since), (memory.type.value, memory.content, None)
+    def __add__(self, other: "Imported") -> "Imported":
+        return Imported(
+            kept=self.kept + other.kept, there=self.there + other.there, left_out=self.left_out + other.left_out
+        )
 
 
 def lines_of(source: Iterable[Any], *, trusted: bool = False) -> list[Line]:
@@ -96,14 +64,44 @@ def lines_of(source: Iterable[Any], *, trusted: bool = False) -> list[Line]:
     memories are an import's, whoever it says wrote them.
     """
     found = []
-    for number, raw in enumerate(source, 1):
+    for number, raw in enumerate(_apart(source), 1):
         try:
-            line = _line(_unordered(raw) if number == 1 else raw, trusted)
+            line = _line(raw, trusted)
         except (msgspec.DecodeError, Invalid, UnicodeDecodeError, RecursionError) as wrong:
-            raise BadExport(f"line {number} is no memory: {wrong}; correct it, or take it out", line=number) from wrong
+            hint = f" ({ONE_A_LINE})" if type(wrong) is msgspec.DecodeError else ""
+            raise BadExport(
+                f"line {number} is no memory: {wrong}{hint}; correct it, or take it out", line=number
+            ) from wrong
         if line is not None:
             found.append(line)
     return found
+
+
+def _apart(source: Iterable[Any]) -> Iterator[Any]:
+    """The lines; `BadExport` if together they are one list in JSON, which is no text that somebody wants remembered."""
+    lines, held = iter(source), list[Any]()
+    for raw in lines:
+        held.append(raw if held else _unordered(raw))
+        text = held[-1].strip() if isinstance(raw, str | bytes) else raw
+        if text:
+            if isinstance(text, str | bytes) and text[:1] in ("[", b"["):
+                held += lines
+                _must_be_apart(held)
+            break
+    yield from held
+    yield from lines
+
+
+def _must_be_apart(lines: Sequence[Any]) -> None:
+    told = [line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line for line in lines]
+    if not all(isinstance(line, bytes) for line in told):
+        return
+    try:
+        whole = msgspec.json.decode(b"\n".join(told))
+    except (msgspec.DecodeError, RecursionError):
+        return
+    if isinstance(whole, list):
+        raise BadExport(f"this is one list in JSON, and {ONE_A_LINE}: turn it into that", line=1)
 
 
 def _unordered(raw: Any) -> Any:
@@ -140,175 +138,126 @@ def _object(document: dict[str, Any], trusted: bool) -> Line:
     if not document.keys() & EXPORTED:
         for name in ("valid_from", "valid_to"):
             must_be_micros(fields.get(name), name, "correct it")
-    _date(fields, document)
+    status = msgspec.convert(document.get("status") or "live", Status)
+    ended = _date(fields, document, status)
     asked = msgspec.convert(fields, Keeping)
     if not trusted:
         asked = msgspec.structs.replace(asked, source=msgspec.structs.replace(asked.source, kind="import"), trust=None)
-    must_keep(asked)
+    must_keep(asked, names=None)
     return Line(
         asked=asked,
         id=str(document.get("id") or ""),
-        status=msgspec.convert(document.get("status") or "live", Status),
+        status=status,
         superseded_by=str(document.get("superseded_by") or ""),
         supersedes=msgspec.convert(document.get("supersedes") or (), tuple[str, ...]),
+        told=not document.keys().isdisjoint(TOLD),
+        ended=ended,
     )
 
 
-def _date(fields: dict[str, Any], document: dict[str, Any]) -> None:
+def _date(fields: dict[str, Any], document: dict[str, Any], status: Status) -> int | None:
     """Since when it is true: since it was kept there, if it does not say. What had ended before that, by its own word,
-    began nobody knows when; what ended because another took its place, does so here, too.
+    began nobody knows when. Of what gave way it is said apart when it did: that may be when it began.
     """
     since, until = fields.get("valid_from", document.get("recorded_at")), fields.get("valid_to")
-    ended = type(since) is int and type(until) is int and until <= since
-    if ended and document.get("status") == Status.SUPERSEDED:
-        del fields["valid_to"]
-        ended = False
-    if type(since) is int and not ended:
+    if type(since) is not int:
+        return None
+    gave_way = status is Status.SUPERSEDED or (status is Status.ARCHIVED and bool(document.get("superseded_by")))
+    once = "recorded_at" in document and "valid_from" in fields  # it gave way once, and was brought back or put away
+    if type(until) is not int or not (gave_way or (once and until <= since)):
+        if type(until) is not int or since < until:
+            fields["valid_from"] = since
+        return None
+    if "valid_from" in fields or since <= until:
         fields["valid_from"] = since
+        until = max(since, until)
+    must_be_span(None, fields.pop("valid_to"))
+    return until
 
 
-def waves(lines: list[Line]) -> Iterator[list[Placed]]:
-    """The lines in an order in which they can be kept: those that are superseded come in an earlier wave. Those that go
-    round in a circle, and what follows on them, come last; what cannot be linked is kept without.
+def documents(lines: Sequence[Line], most: int = MAX_SENT, most_bytes: int = MAX_BYTES) -> Iterator[tuple[int, bytes]]:
+    """The lines as they are sent elsewhere: how many there are in each body, of so many lines and bytes at most. What
+    says something of each other is in one, however large.
     """
-    over = _over(lines)
-    wave_of = _wave_of(over)
-    last = max(wave_of.values(), default=0) + 1
-    found: list[list[Line]] = [[] for _ in range(last + 1)]
-    for line in lines:
-        found[wave_of.get(line.id, last) if line.id else 0].append(line)
-    for number, wave in enumerate(found):
-        if wave:
-            yield [(line, tuple(sorted(_before(over.get(line.id, ()), wave_of, number)))) for line in wave]
+    held, size = list[bytes](), 0
+    for group in together(lines):
+        told = [msgspec.json.encode(_document(line)) + b"\n" for line in group]
+        more = sum(map(len, told))
+        if held and (len(held) + len(told) > most or size + more > most_bytes):
+            yield len(held), b"".join(held)
+            held, size = [], 0
+        held += told
+        size += more
+    if held:
+        yield len(held), b"".join(held)
 
 
-def _over(lines: list[Line]) -> dict[str, set[str]]:
-    """The ids that each id supersedes, as far as the file has them, whichever of the two says so."""
-    known = {line.id: line for line in lines if line.id}
-    over = {id: {old for old in line.supersedes if old in known} for id, line in known.items()}
-    for line in lines:
-        if line.id and line.superseded_by in known:
-            over[line.superseded_by].add(line.id)
-    return over
+def _document(line: Line) -> dict[str, Any]:
+    """What `_object` reads as this line."""
+    asked: dict[str, Any] = msgspec.to_builtins(line.asked)
+    found = {**asked, "id": line.id, "superseded_by": line.superseded_by, "supersedes": line.supersedes}
+    if line.told:
+        found |= {"status": line.status.value, "recorded_at": line.asked.valid_from}
+    if line.ended is not None:
+        found["valid_to"] = line.ended
+    return {name: value for name, value in found.items() if value not in (None, "", (), {})}
 
 
-def _wave_of(over: dict[str, set[str]]) -> dict[str, int]:
-    """In which wave each id comes: right after the last of those it supersedes. Circles come in none."""
-    after: dict[str, list[str]] = {id: [] for id in over}
-    for id, olds in over.items():
-        for old in olds:
-            after[old].append(id)
-    waits = {id: len(olds) for id, olds in over.items()}
-    found = {id: 0 for id, count in waits.items() if not count}
-    ready = [*found]
-    for id in ready:  # it grows meanwhile, and comes to each id once
-        for later in after[id]:
-            waits[later] -= 1
-            if not waits[later]:
-                found[later] = found[id] + 1  # the last of them comes in the latest wave
-                ready.append(later)
-    return found
-
-
-def _before(olds: Iterable[str], wave_of: dict[str, int], number: int) -> Iterator[str]:
-    return (old for old in olds if wave_of.get(old, number) < number)
-
-
-def batches(lines: list[Line], most: int = MAX_BATCH, most_words: int = MAX_WORDS) -> Iterator[list[Placed]]:
-    """The waves, each in parts of so many lines and characters at most; what is longer by itself is one by itself."""
-    for wave in waves(lines):
-        batch, words = list[Placed](), 0
-        for placed in wave:
-            more = len(placed[0].asked.content)
-            if batch and (len(batch) == most or words + more > most_words):
-                yield batch
-                batch, words = [], 0
-            batch.append(placed)
-            words += more
+def batches(lines: Sequence[Line], most: int = MAX_BATCH, most_words: int = MAX_WORDS) -> Iterator[list[int]]:
+    """The places of lines in parts of so many lines and characters at most; what is longer is a part by itself."""
+    batch, words = list[int](), 0
+    for place, line in enumerate(lines):
+        more = len(line.asked.content)
+        if batch and (len(batch) == most or words + more > most_words):
+            yield batch
+            batch, words = [], 0
+        batch.append(place)
+        words += more
+    if batch:
         yield batch
 
 
 class Bringing:
-    """The lines of one file on their way into a space. `there` has what is there, by what it is known by; `most` and
+    """The lines of one file on their way into a space. `bring` keeps what comes at once, `fresh` makes ids; `most` and
     `most_words` say how many lines and characters are kept at once.
     """
 
     def __init__(
         self,
-        keep: Keep,
-        move: Move,
-        there: dict[Mark, Memory],
+        bring: Bring,
+        fresh: Callable[[], str],
         *,
         stay: Stay | None = None,
         most: int = MAX_BATCH,
         most_words: int = MAX_WORDS,
     ) -> None:
-        self._keep = keep
-        self._move = move
-        self._there = there
+        self._bring = bring
+        self._fresh = fresh
         self._stay = stay
         self._most = most
         self._most_words = most_words
-        self._here: dict[str, str] = {}
-        """The ids of memories that may be superseded, by those they had."""
-        self._followed: set[str] = set()
-        """The ids, as the file has them, of lines whose place a later line takes."""
-        self._open: set[str] = set()
-        """Those that nothing has taken the place of yet, though it did in the file."""
 
-    async def bring(self, lines: list[Line], told: Progress | None) -> Imported:
+    async def bring(self, lines: Sequence[Line], there: Iterable[Memory], told: Progress | None = None) -> Imported:
         """Keep those that are not there yet. The event loop has its turn before each batch."""
         wanted = [line for line in lines if line.status not in LEFT_OUT]
-        kept, done = 0, len(lines) - len(wanted)
-        for number, batch in enumerate(await aside(lambda: self._arranged(wanted))):
-            fresh = await aside(partial(self._fresh, batch))
+        arriving, parts = await aside(lambda: self._arranged(wanted, there))
+        left = sum(map(len, parts))
+        kept, done = left, len(lines) - left
+        for number, part in enumerate(parts):
+            batch = await aside(partial(arriving.batch, part))
             if number and self._stay is not None:
                 self._stay()
-            await self._brought(batch, fresh)
-            kept += len(fresh)
-            done += len(batch)
+            await self._bring(batch)
+            done += len(part)
             if told is not None:
                 told(done, len(lines))
-        if self._open:  # what takes their place was there before
-            await self._archived([*self._open])
+        if told is not None and lines and not parts:
+            told(done, len(lines))
         return Imported(kept=kept, there=len(wanted) - kept, left_out=len(lines) - len(wanted))
 
-    def _arranged(self, lines: list[Line]) -> list[list[Placed]]:
-        """The lines in their batches, once it is known which of them are followed by others."""
-        found = [*batches(lines, self._most, self._most_words)]
-        self._followed = {old for batch in found for _, over in batch for old in over}
-        return found
-
-    def _fresh(self, batch: list[Placed]) -> dict[Mark, tuple[Line, Keeping]]:
-        """Those of a batch that are not there, and what is asked to be kept of each."""
-        fresh: dict[Mark, tuple[Line, Keeping]] = {}
-        for line, over in batch:
-            if line.mark not in self._there and line.mark not in fresh:
-                old = dict.fromkeys(self._here[id] for id in over if id in self._here)
-                fresh[line.mark] = line, msgspec.structs.replace(line.asked, supersedes=tuple(old))
-        return fresh
-
-    async def _brought(self, batch: list[Placed], fresh: dict[Mark, tuple[Line, Keeping]]) -> None:
-        """Keep what is fresh of a batch, as it stood where it comes from."""
-        if fresh:
-            made = await self._keep([asked for _, asked in fresh.values()], None)
-            self._there |= dict(zip(fresh, made, strict=True))
-            await self._archived([self._there[mark].id for mark, (line, _) in fresh.items() if self._is_away(line)])
-        for line, asked in fresh.values():
-            self._open -= {*asked.supersedes}
-            if line.status is Status.SUPERSEDED and not self._is_away(line):
-                self._open.add(self._there[line.mark].id)
-        for line, _ in batch:
-            memory = self._there[line.mark]
-            if line.stands_for(memory):
-                self._here[line.id] = memory.id
-
-    def _is_away(self, line: Line) -> bool:
-        """Whether it does not count any more, and nothing in the file takes its place."""
-        if line.status is Status.SUPERSEDED:
-            return line.id not in self._followed
-        return line.status is Status.ARCHIVED
-
-    async def _archived(self, ids: list[str]) -> None:
-        for start in range(0, len(ids), MAX_BATCH):
-            await self._move(ids[start : start + MAX_BATCH], Status.ARCHIVED, "no longer live where it was exported")
+    def _arranged(self, lines: Sequence[Line], there: Iterable[Memory]) -> tuple[Arriving, list[list[int]]]:
+        """The lines among what is there, and in which parts they are kept."""
+        arriving = Arriving(lines, there, self._fresh)
+        order = arriving.order()
+        parts = batches([arriving.lines[place] for place in order], self._most, self._most_words)
+        return arriving, [[order[at] for at in part] for part in parts]

@@ -7,6 +7,7 @@ import msgspec
 
 from perdure.core.errors import Invalid, MemoryRefused, NotFound, WorldError
 from perdure.core.memory import importance, plans
+from perdure.core.memory.arriving import Batch, arrived, more
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, Space, Status, Trust
 from perdure.core.memory.requests import (
@@ -24,7 +25,7 @@ from perdure.core.memory.requests import (
 from perdure.core.memory.revising import changes, is_another, moved_to, revised
 from perdure.core.memory.shelf import Shelf
 from perdure.core.session.event import Payload
-from perdure.core.session.memories import MemoriesUsed, MemoryMoved, MemoryPlanned
+from perdure.core.session.memories import MemoriesUsed, MemoryKept, MemoryMoved, MemoryPlanned
 from perdure.ports.memory import Found
 from perdure.services.erasure import Erasure
 from perdure.services.forgetting import Forgetting
@@ -128,6 +129,28 @@ class Memories:
                 )
             return there
         return tuple(known.shelf.memories[id] for id in named)
+
+    async def bring(self, space: Space, batch: Batch, *, agent: str = "", owner: str | None = None) -> None:
+        """Keep what comes from elsewhere as it stood there, all or none."""
+        if not 1 <= len(batch.coming) <= MAX_BATCH:
+            raise Invalid(f"bring 1 to {MAX_BATCH} memories at once, not {len(batch.coming)}; send several batches")
+        writer = self._sessions.identity.who
+        fresh = list[MemoryKept]()
+        for one in batch.coming:
+            must_keep(one.asked, names=None)
+            flags = self._flags(one.asked.content)
+            fresh.append(kept(one.asked, one.id, agent=agent or space.name, writer=writer, flags=flags))
+
+        def decide(shelf: Shelf) -> Sequence[Payload]:
+            if (count := more(batch, shelf)) > 0:
+                plans.must_hold(plans.plan_of(shelf.plan), shelf.count(), count, str(space))
+            return [*arrived(batch, fresh, shelf)]
+
+        await self.shelves.write(space, decide, owner=owner)
+
+    def fresh_id(self) -> str:
+        """An id for a memory that comes."""
+        return self._sessions.fresh_id()
 
     async def update(
         self, space: Space, id: str, asked: Changing, *, agent: str = "", trust: Trust | None = None

@@ -138,6 +138,20 @@ def test_lines_come_from_stdin_and_a_bad_one_leaves_no_store(run: Run, asked: As
     assert [item["content"] for item in shown["memories"]] == ["one"]
 
 
+@pytest.mark.parametrize(
+    "text", ['[{"content": "tea"}]\n', '[\n  {"content": "tea"}\n]\n', '{\n  "content": "tea"\n}\n']
+)
+def test_a_document_that_is_not_one_object_a_line_is_refused(run: Run, tmp_path: Path, text: str) -> None:
+    file, fresh = tmp_path / "notes.json", tmp_path / "fresh.db"
+    file.write_text(text)
+    for result in (
+        run("memory", "import", str(file), "--store", str(fresh)),
+        run("memory", "import", "-", "--store", str(fresh), input=text),
+    ):
+        assert (result.exit_code, fresh.exists()) == (exits.CALLER, False)
+        assert "one JSON object a line" in result.stderr
+
+
 def test_the_spaces_there_are_are_listed(run: Run, asked: Asked) -> None:
     asked("memory", "add", "The night train leaves at ten", "--agent", "ana")
     asked("memory", "add", "Everybody knows this", "--lethe")

@@ -235,7 +235,7 @@ async def test_an_export_is_brought_back_once() -> None:
 
 
 async def test_an_import_stops_when_its_client_has_left_and_is_gone_on_with() -> None:
-    said = [{"id": str(at), "content": f"memory {at}", "supersedes": [str(at - 1)]} for at in range(50)]
+    said = [{"id": str(at), "content": f"memory {at}", "supersedes": [str(at - 1)]} for at in range(500)]
     body = b"\n".join(json.dumps(one).encode() for one in said)
     async with world() as there:
         ana, left = await there.principal("ana"), asyncio.Event()
@@ -247,12 +247,12 @@ async def test_an_import_stops_when_its_client_has_left_and_is_gone_on_with() ->
 
         reply, _ = await asyncio.gather(ana.post("/v1/memory/import", raw=body, leaves=left), leave())
         kept = sum((await ana.get("/v1/memory/stats")).json["counts"].values())
-        assert (reply.status, 0 < kept < 50) == (0, True)
+        assert (reply.status, 0 < kept < 500) == (0, True)
         await RealAmbient().sleep(0.05)
         assert sum((await ana.get("/v1/memory/stats")).json["counts"].values()) == kept
         again = await ana.post("/v1/memory/import", raw=body, leaves=asyncio.Event())
-        assert (again.json["kept"], again.json["there"]) == (50 - kept, kept)
-        assert (await ana.get("/v1/memory/stats")).json["counts"] == {"live": 1, "superseded": 49}
+        assert (again.json["kept"], again.json["there"]) == (500 - kept, kept)
+        assert (await ana.get("/v1/memory/stats")).json["counts"] == {"live": 1, "superseded": 499}
 
 
 async def test_an_import_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,8 +276,27 @@ async def test_an_import_of_too_many_lines_says_to_send_it_in_parts() -> None:
         reply = await ana.post("/v1/memory/import", raw=b"a\n" * (MAX_LINES + 1))
         assert (reply.status, reply.json["code"], reply.json["fields"]["limit"]) == (413, "too_large", MAX_LINES)
         assert "several parts, or use `perdure memory import`" in reply.json["detail"]
+        for body in (b"a\n" * MAX_LINES + b"a", b"a\nb\r" * (MAX_LINES // 2 + 1)):
+            assert (await ana.post("/v1/memory/import", raw=body)).status == 413
         reply = await ana.post("/v1/memory/import", raw=b"a\r\n" * MAX_LINES, leaves=asyncio.Event())
         assert (reply.json["kept"], reply.json["there"]) == (1, MAX_LINES - 1)
+
+
+async def test_an_import_that_is_trusted_says_who_said_it_as_far_as_its_sender_may() -> None:
+    told = [{"content": kind, "source": {"kind": kind}} for kind in ("user", "tool", "promotion")]
+    body = b"\n".join(json.dumps(one).encode() for one in told)
+    async with world() as there:
+        ana = await there.principal("ana")
+        bot = await there.principal("bot", Role.AGENT, kind="agent", acting_for="ana")
+        for who, agent, trust in ((ana, "one", "high"), (bot, "two", "medium")):
+            where = f"/v1/memory/import?trusted=true&agent={agent}"
+            assert (await who.post(where, raw=body, leaves=asyncio.Event())).json["kept"] == 3
+            items = (await ana.get(f"/v1/memory?agent={agent}")).json["items"]
+            assert [(item["source"]["kind"], item["trust"]) for item in items] == [
+                ("user", trust),
+                ("tool", "low"),
+                ("import", "low"),
+            ]
 
 
 async def test_what_is_there_is_not_superseded_by_what_is_trusted_less() -> None:

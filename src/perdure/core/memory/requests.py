@@ -25,7 +25,7 @@ MAX_NAME: Final = 1_024
 BEGUN: Final = 10**14
 """Microseconds: what is less, and more than none, is in 1973 or before, or else was meant in seconds."""
 MAX_NAMES: Final = 100
-"""Subjects of one memory, and memories that it supersedes."""
+"""Subjects of one memory, and memories that it supersedes, that a request may name."""
 _LEVELS: Final[tuple[Trust, ...]] = ("low", "medium", "high")
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "memory_type": tuple(MemoryType),
@@ -91,14 +91,14 @@ class Seeking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Whether being found counts as use."""
 
 
-def must_keep(asked: Keeping) -> None:
-    """Refuse what is no memory."""
+def must_keep(asked: Keeping, names: int | None = MAX_NAMES) -> None:
+    """Refuse what is no memory, or names more than so many subjects or others; an export may name any number."""
     _must_be_text(asked.content, "content", MAX_CONTENT)
     _must_be_share(asked.importance, "importance")
     _must_be_small(asked.metadata)
     must_be_span(asked.valid_from, asked.valid_to)
-    _must_be_names(asked.subjects, "subjects")
-    _must_be_names(asked.supersedes, "supersedes")
+    _must_be_names(asked.subjects, "subjects", names)
+    _must_be_names(asked.supersedes, "supersedes", names)
     source = asked.source
     _must_be_names((asked.author, asked.thread), "author, thread")
     _must_be_names((source.session, source.checkpoint, source.uri), "source")
@@ -282,9 +282,9 @@ def _must_be_small(metadata: dict[str, Any]) -> None:
         raise TooLarge(f"metadata is larger than {MAX_METADATA} bytes; keep less there", limit=MAX_METADATA)
 
 
-def _must_be_names(names: tuple[str, ...], what: str) -> None:
-    if len(names) > MAX_NAMES:
-        raise TooLarge(f"{what}: {len(names)} are too many; name {MAX_NAMES} at most", limit=MAX_NAMES)
+def _must_be_names(names: tuple[str, ...], what: str, most: int | None = MAX_NAMES) -> None:
+    if most is not None and len(names) > most:
+        raise TooLarge(f"{what}: {len(names)} are too many; name {most} at most", limit=most)
     for name in names:
         if len(name) > MAX_NAME:
             raise TooLarge(f"{what}: one is longer than {MAX_NAME} characters; shorten it", limit=MAX_NAME)

@@ -257,6 +257,8 @@ class Shelf:
         memory, status = self.memories[data.id], status_of(data.status)
         if status is Status.SUPERSEDED:
             self._supersede(memory, data.by, event.at, event.at)
+            if data.until is not None:
+                self._put(msgspec.structs.replace(self.memories[data.id], valid_to=data.until))
         elif status is Status.LIVE:  # as if it had not been superseded
             until_then = self._until.pop(memory.id, memory.valid_to)
             self._put(

@@ -61,8 +61,8 @@ class MemoryChanged(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MemoryMoved(Payload, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory's status is another one: archived, quarantined, superseded `by` another, withdrawn, or live again. The
-    `reason` is content, and goes with the memory.
+    """A memory's status is another one: archived, quarantined, superseded `by` another, withdrawn, or live again.
+    `until` is when what is superseded ended, if that is known. The `reason` is content, and goes with the memory.
     """
 
     kind: ClassVar[str] = "memory_moved"
@@ -72,6 +72,7 @@ class MemoryMoved(Payload, frozen=True, kw_only=True, omit_defaults=True):
     was: str = ""
     status: str = ""
     by: str = ""
+    until: int | None = None
     reason: str = ""
     run: str = ""
 

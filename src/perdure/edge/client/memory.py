@@ -7,14 +7,17 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.errors import NotFound
+from perdure.core.memory.lines import Line
 from perdure.core.memory.parts import Memory, MemoryType, Space, Status
 from perdure.core.memory.requests import BEGUN, Changing, Keeping, Seeking, must_change, must_keep, must_seek
 from perdure.edge.asked import id_of
-from perdure.edge.client.asking import piece_of, target
+from perdure.edge.client.asking import Request, piece_of, target
 from perdure.edge.client.documents import given as named
 from perdure.edge.client.refining import MEMORY, Refining, memory_of, telling
 from perdure.edge.client.transport import Transport
+from perdure.edge.given import Progress
 from perdure.edge.memory import PAGE, AsyncMemorySpace
+from perdure.edge.recollecting import Imported, documents
 from perdure.edge.sharing import Permissions, no_clade
 from perdure.services.memories import Page, Scored, Stats
 from perdure.services.sharing import Shared
@@ -57,6 +60,18 @@ class RemoteMemorySpace(Refining, AsyncMemorySpace):
         body = {**self._place, "items": [_kept(one) for one in asked], **_exactly(*asked)}
         found = await self._transport.send("POST", f"{MEMORY}/batch", body, key=key, keyed=True)
         return tuple(map(memory_of, found["items"]))
+
+    async def _imported(self, lines: Sequence[Line], trusted: bool, told: Progress | None) -> Imported:
+        done, found = 0, Imported()
+        for count, body in documents(lines):
+            where = target(f"{MEMORY}/import", {**self._place, "trusted": "true" if trusted else None})
+            headers = {"Content-Type": "application/x-ndjson"}
+            reply = await self._transport.call(Request(method="POST", target=where, body=body, headers=headers))
+            found += msgspec.convert(reply.document, Imported)
+            done += count
+            if told is not None:
+                told(done, len(lines))
+        return found
 
     async def _change(self, id: str, asked: Changing) -> Memory:
         must_change(asked)

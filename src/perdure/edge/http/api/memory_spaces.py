@@ -1,7 +1,7 @@
 """Memory spaces: what they hold, the plans they are on, and memories taken elsewhere."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -11,19 +11,18 @@ import msgspec
 from perdure.core import errors
 from perdure.core.access.roles import Thing, Verb
 from perdure.core.errors import TooLarge
-from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.plans import plan_of
-from perdure.core.memory.requests import Keeping
-from perdure.edge.http.api.memory import KEEPING, closed_sources, kept
+from perdure.edge.http.api.memory import KEEPING, closed_sources
 from perdure.edge.http.asgi import Answer, Gone, Request
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.remembered import MemoryStats
+from perdure.edge.http.remembered import OWN, MemoryStats, is_agents
 from perdure.edge.http.routes import Table
 from perdure.edge.http.spaces import READ, Entered, Name, Place, SpaceQuery, entered
 from perdure.waiting import aside
 
 if TYPE_CHECKING:
-    from perdure.edge.recollecting import Line
+    from perdure.core.memory.arriving import Batch, Coming
+    from perdure.core.memory.lines import Line
 
 table = Table()
 LINES: Final = "application/x-ndjson"
@@ -39,6 +38,12 @@ class PlanBody(Place, kw_only=True, forbid_unknown_fields=True):
     """The plan that a space is put on."""
 
     plan: Name
+
+
+class ImportQuery(SpaceQuery, kw_only=True, forbid_unknown_fields=True):
+    """Where to, and whether the lines are believed who said what."""
+
+    trusted: bool = False
 
 
 class ImportedMemories(msgspec.Struct, kw_only=True):
@@ -124,7 +129,7 @@ async def _exported(ask: Ask, place: Entered) -> AsyncGenerator[bytes, None]:
     "POST",
     "/v1/memory/import",
     (Verb.CREATE, Thing.MEMORY),
-    query=SpaceQuery,
+    query=ImportQuery,
     body=bytes,
     answer=ImportedMemories,
     takes=(LINES,),
@@ -132,39 +137,39 @@ async def _exported(ask: Ask, place: Entered) -> AsyncGenerator[bytes, None]:
 )
 async def import_memory(ask: Ask) -> Answer:
     """Keep what lines say: those of an export, JSON objects, or plain text. What is there is left alone."""
-    from perdure.edge.recollecting import Bringing, there_of
+    from perdure.edge.recollecting import Bringing
 
-    place = await entered(ask, ask.query())
+    query: ImportQuery = ask.query()
+    place = await entered(ask, query)
     body = await ask.request.body()
-    lines = await aside(lambda: _read(body))
+    lines = await aside(lambda: [_claimed(ask, line) for line in _read(body, query.trusted)])
     memories = ask.services.memories
     known = [*(await memories.shelves.look(place.space)).shelf]
-    there = await aside(lambda: there_of(known))
 
-    async def keep(asked: Sequence[Keeping], key: str | None) -> tuple[Memory, ...]:
-        closed = await closed_sources(ask, asked)
-        open = [one if one.source.session not in closed else _without_session(one) for one in asked]
-        return await kept(ask, place, open, key)
-
-    async def move(ids: Sequence[str], status: Status, reason: str) -> int:
-        return await memories.move(place.space, ids, status, reason)
+    async def bring(batch: "Batch") -> None:
+        closed = await closed_sources(ask, [one.asked for one in batch.coming])
+        coming = [one if one.asked.source.session not in closed else _without_session(one) for one in batch.coming]
+        open = msgspec.structs.replace(batch, coming=coming)
+        await memories.bring(place.space, open, agent=place.agent, owner=place.owner)
 
     async with _attended(ask.request) as stay:
-        done = await Bringing(keep, move, there, stay=stay, most=AT_ONCE, most_words=WORDS).bring(lines, None)
+        bringing = Bringing(bring, memories.fresh_id, stay=stay, most=AT_ONCE, most_words=WORDS)
+        done = await bringing.bring(lines, known)
     return ask.answer(ImportedMemories(space=place.told, **msgspec.structs.asdict(done)))
 
 
-def _read(body: bytes) -> "list[Line]":
+def _read(body: bytes, trusted: bool) -> "list[Line]":
     """The memories of a body's lines; `TooLarge` if there are too many for one import."""
     from perdure.edge.recollecting import lines_of
 
-    if max(body.count(b"\n"), body.count(b"\r")) > MAX_LINES:
+    ends = body.count(b"\n") + body.count(b"\r") - body.count(b"\r\n")
+    if ends + (not body.endswith((b"\n", b"\r"))) > MAX_LINES:
         raise TooLarge(
             f"an import has {MAX_LINES:,} lines at most; send it in several parts, or use `perdure memory import` "
             "where the store is",
             limit=MAX_LINES,
         )
-    return lines_of(body.splitlines())
+    return lines_of(body.splitlines(), trusted=trusted)
 
 
 @asynccontextmanager
@@ -183,7 +188,20 @@ async def _attended(request: Request) -> AsyncIterator[Callable[[], None]]:
         await asyncio.wait([left])
 
 
-def _without_session(asked: Keeping) -> Keeping:
+def _claimed(ask: Ask, line: "Line") -> "Line":
+    """A line as far as whoever asks may say whose word it is: not that of what only the server does; what an agent
+    passes on of a person's counts as an agent's.
+    """
+    asked = line.asked
+    if asked.source.kind in OWN:
+        source = msgspec.structs.replace(asked.source, kind="import")
+        return msgspec.structs.replace(line, asked=msgspec.structs.replace(asked, source=source))
+    if asked.source.kind == "user" and asked.trust in (None, "high") and is_agents(ask):
+        return msgspec.structs.replace(line, asked=msgspec.structs.replace(asked, trust="medium"))
+    return line
+
+
+def _without_session(one: "Coming") -> "Coming":
     """A memory that comes from a session which is not here, or is somebody else's."""
-    source = msgspec.structs.replace(asked.source, session="", version=0, checkpoint="")
-    return msgspec.structs.replace(asked, source=source)
+    source = msgspec.structs.replace(one.asked.source, session="", version=0, checkpoint="")
+    return msgspec.structs.replace(one, asked=msgspec.structs.replace(one.asked, source=source))
