@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import perdure
 from perdure.core.errors import PerdureError
-from perdure.core.memory.arriving import Batch
+from perdure.core.memory.arriving import Batch, Others
 from perdure.core.memory.lines import Line, together
 from perdure.core.memory.parts import Memory, Status, vault
 from perdure.edge.memory import MemorySpace
@@ -96,16 +96,18 @@ class Elsewhere:
         """Import lines, as far as it gets; how many were kept."""
         kept = 0
 
-        async def bring(batch: Batch) -> None:
+        async def look() -> list[Memory]:
+            return self.has(name)
+
+        async def bring(batch: Batch, others: Others) -> bool:
             nonlocal kept
             if kept >= breaks >= 0:
                 raise InterruptedError
-            await self.memories.bring(vault(name), batch)
             kept += 1
+            return bool(await self.memories.bring(vault(name), batch, others))
 
         async def go() -> int:
-            bringing = Bringing(bring, self.memories.fresh_id, most=most)
-            return (await bringing.bring(lines, self.has(name))).kept
+            return (await Bringing(look, bring, self.memories.fresh_id, most=most).bring(lines)).kept
 
         try:
             return drive(go())

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import perdure
-from perdure.core.errors import BadExport
-from perdure.core.memory.arriving import Arriving, Batch
+from perdure.core.errors import BadExport, Invalid
+from perdure.core.memory.arriving import Arriving, Batch, Others
 from perdure.core.memory.lines import Line
-from perdure.core.memory.parts import Status
+from perdure.core.memory.parts import Memory, Status, vault
 from perdure.core.memory.requests import MAX_BATCH, MAX_CONTENT
 from perdure.edge import recollecting
 from perdure.edge.recollecting import MAX_WORDS, Bringing, Imported, batches, lines_of
@@ -110,11 +110,15 @@ async def test_the_event_loop_has_its_turn_between_batches() -> None:
             turns += 1
             await perdure.ambient.RealAmbient().sleep(0)
 
-    async def bring(batch: Batch) -> None:
+    async def look() -> list[Memory]:
+        return []
+
+    async def bring(batch: Batch, others: Others) -> bool:
         seen.append(turns)
+        return True
 
     busy, ids = asyncio.create_task(others()), map(str, count())
-    await Bringing(bring, lambda: next(ids), most=1).bring(lines_of(f"line {number}" for number in range(20)), [])
+    await Bringing(look, bring, lambda: next(ids), most=1).bring(lines_of(f"line {number}" for number in range(20)))
     busy.cancel()
     assert len(seen) == 20
     assert all(one < other for one, other in pairwise(seen))
@@ -270,3 +274,44 @@ def test_a_mark_of_the_order_of_bytes_at_the_beginning_says_nothing(first: Any) 
 
 def test_a_mark_anywhere_else_is_left_as_it_is() -> None:
     assert [line.asked.content for line in lines_of(["rain", "\ufefftea"])] == ["rain", "\ufefftea"]
+
+
+async def test_two_imports_of_one_file_at_once_keep_each_line_once() -> None:
+    async with perdure.aopen(":memory:", memory="none") as db:
+        ana, said = db.memory("ana"), [f"line {number}" for number in range(2_500)]
+        done = await asyncio.gather(*(ana.import_(said) for _ in range(3)))
+        assert sum(one.kept for one in done) == 2_500
+        assert all(one.kept + one.there == 2_500 for one in done)
+        assert (await ana.stats()).counts["live"] == 2_500
+
+
+async def test_what_others_keep_meanwhile_in_other_words_holds_no_import_up() -> None:
+    async with perdure.aopen(":memory:", memory="none") as db:
+        ana, looks = db.memory("ana"), 0
+        service = db._services.memories  # type: ignore[attr-defined]
+
+        async def look() -> list[Memory]:
+            nonlocal looks
+            looks += 1
+            return [*(await service.shelves.look(vault("ana"))).shelf]
+
+        async def bring(batch: Batch, others: Others) -> bool:
+            await ana.add(f"meanwhile {batch.coming[0].asked.content}")
+            return bool(await service.bring(vault("ana"), batch, others))
+
+        bringing = Bringing(look, bring, service.fresh_id, most=1)
+        said = lines_of(["tea", "rain", "meanwhile tea", "snow"])
+        assert (await bringing.bring(said)).kept == 3
+        assert looks == 2
+        assert (await ana.stats()).counts["live"] == 7
+
+
+@pytest.mark.parametrize("source", [{"content": "x", "type": "fact"}, b"x\ny", 7])
+def test_what_is_no_path_and_no_lines_is_no_import(source: Any) -> None:
+    with perdure.open(":memory:", memory="none") as db, pytest.raises(Invalid, match="from lines"):
+        db.memory("ana").import_(source)
+
+
+def test_seconds_are_refused_in_lines_that_have_an_id_of_their_own() -> None:
+    with pytest.raises(BadExport, match="seconds"):
+        lines_of([{"id": "7", "content": "tea", "valid_to": 1_900_000_000}])

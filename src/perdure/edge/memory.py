@@ -22,7 +22,7 @@ from perdure.edge.sharing import Sharing
 from perdure.waiting import aside
 
 if TYPE_CHECKING:
-    from perdure.core.memory.arriving import Batch
+    from perdure.core.memory.arriving import Batch, Others
     from perdure.core.memory.lines import Line
     from perdure.services.memories import Page, Scored, Stats
 
@@ -263,7 +263,7 @@ class AsyncMemorySpace(Refining, Sharing):
         there already is left alone, so an import that broke off is done again. Memories get fresh ids; unless the file
         is `trusted`, they are noted as imported and trusted little, whoever they say they come from.
         """
-        if not isinstance(source, str | os.PathLike | Iterable):
+        if isinstance(source, bytes | Mapping) or not isinstance(source, str | os.PathLike | Iterable):
             raise Invalid(f"import from a path or from lines, not {shown(source)}")
         believed, told = given.flag_of(trusted, "trusted"), given.progress_of(progress)
         # what the caller made is gone through on the caller's thread
@@ -281,11 +281,13 @@ class AsyncMemorySpace(Refining, Sharing):
         memories, space = self._services.memories, self._space
         agent = space.name if space.namespace == "vault" else ""
 
-        async def bring(batch: "Batch") -> None:
-            await memories.bring(space, batch, agent=agent, owner=self._owner)
+        async def look() -> list[Memory]:
+            return [*(await memories.shelves.look(space)).shelf]
 
-        known = [*(await memories.shelves.look(space)).shelf]
-        return await Bringing(bring, memories.fresh_id).bring(lines, known, told)
+        async def bring(batch: "Batch", others: "Others") -> bool:
+            return await memories.bring(space, batch, others, agent=agent, owner=self._owner)
+
+        return await Bringing(look, bring, memories.fresh_id).bring(lines, told)
 
     async def _change(self, id: str, asked: Changing) -> Memory:
         return await self._services.memories.update(self._space, id, asked)

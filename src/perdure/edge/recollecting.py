@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from perdure.core.errors import BadExport, Invalid
-from perdure.core.memory.arriving import Arriving, Batch
+from perdure.core.memory.arriving import Arriving, Batch, Others
 from perdure.core.memory.lines import Line, together
 from perdure.core.memory.parts import Memory, Source, Status
 from perdure.core.memory.requests import MAX_BATCH, Keeping, must_be_micros, must_be_span, must_keep
@@ -33,13 +33,16 @@ KNOWN: Final = frozenset(Keeping.__struct_fields__) - {"memory_type", "supersede
 """Fields of a line that say something about a memory wherever it is kept."""
 THERE: Final = frozenset(Memory.__struct_fields__) | {"memory_type"}
 """Fields of a line that mean something; any other is kept as metadata."""
-EXPORTED: Final = frozenset({"id", "recorded_at"})
-"""Fields that an export's lines have: its times are what they are, whatever they look like."""
 TOLD: Final = frozenset({"status", "recorded_at"})
-"""Fields of lines that tell how they stand, if only by leaving out that they are live."""
+"""Fields of an export's lines: they tell how they stand, if only by leaving out that they are live, and their times are
+what they are, whatever they look like.
+"""
 LEFT_OUT: Final = (Status.QUARANTINED, Status.WITHDRAWN)
 
-Bring = Callable[[Batch], Awaitable[None]]
+Look = Callable[[], Awaitable[Sequence[Memory]]]
+"""What is there."""
+Bring = Callable[[Batch, Others], Awaitable[bool]]
+"""Keeps a batch, unless others have brought some of it meanwhile; whether it did."""
 Stay = Callable[[], None]
 """Asked between batches: raises when nobody waits for the import any more."""
 
@@ -135,7 +138,7 @@ def _object(document: dict[str, Any], trusted: bool) -> Line:
         **{name: value for name, value in document.items() if name not in THERE},
         **msgspec.convert(fields.get("metadata") or {}, dict[str, Any]),
     }
-    if not document.keys() & EXPORTED:
+    if not document.keys() & TOLD:
         for name in ("valid_from", "valid_to"):
             must_be_micros(fields.get(name), name, "correct it")
     status = msgspec.convert(document.get("status") or "live", Status)
@@ -218,12 +221,13 @@ def batches(lines: Sequence[Line], most: int = MAX_BATCH, most_words: int = MAX_
 
 
 class Bringing:
-    """The lines of one file on their way into a space. `bring` keeps what comes at once, `fresh` makes ids; `most` and
-    `most_words` say how many lines and characters are kept at once.
+    """The lines of one file on their way into a space. `look` tells what is there, `bring` keeps what comes at once,
+    `fresh` makes ids; `most` and `most_words` say how many lines and characters are kept at once.
     """
 
     def __init__(
         self,
+        look: Look,
         bring: Bring,
         fresh: Callable[[], str],
         *,
@@ -231,29 +235,41 @@ class Bringing:
         most: int = MAX_BATCH,
         most_words: int = MAX_WORDS,
     ) -> None:
+        self._look = look
         self._bring = bring
         self._fresh = fresh
         self._stay = stay
         self._most = most
         self._most_words = most_words
 
-    async def bring(self, lines: Sequence[Line], there: Iterable[Memory], told: Progress | None = None) -> Imported:
+    async def bring(self, lines: Sequence[Line], told: Progress | None = None) -> Imported:
         """Keep those that are not there yet. The event loop has its turn before each batch."""
         wanted = [line for line in lines if line.status not in LEFT_OUT]
+        kept, is_over = 0, False
+        while not is_over:
+            some, is_over = await self._brought(wanted, len(lines), told)
+            kept += some
+        return Imported(kept=kept, there=len(wanted) - kept, left_out=len(lines) - len(wanted))
+
+    async def _brought(self, wanted: Sequence[Line], count: int, told: Progress | None) -> tuple[int, bool]:
+        """How many were kept, and whether all are there now; else others have brought some, and one looks again."""
+        there = await self._look()
+        others = Others(there)
         arriving, parts = await aside(lambda: self._arranged(wanted, there))
         left = sum(map(len, parts))
-        kept, done = left, len(lines) - left
+        kept, done = 0, count - left
         for number, part in enumerate(parts):
             batch = await aside(partial(arriving.batch, part))
             if number and self._stay is not None:
                 self._stay()
-            await self._bring(batch)
-            done += len(part)
+            if not await self._bring(batch, others):
+                return kept, False
+            kept += len(part)
             if told is not None:
-                told(done, len(lines))
-        if told is not None and lines and not parts:
-            told(done, len(lines))
-        return Imported(kept=kept, there=len(wanted) - kept, left_out=len(lines) - len(wanted))
+                told(done + kept, count)
+        if told is not None and count and not parts:
+            told(done, count)
+        return kept, True
 
     def _arranged(self, lines: Sequence[Line], there: Iterable[Memory]) -> tuple[Arriving, list[list[int]]]:
         """The lines among what is there, and in which parts they are kept."""

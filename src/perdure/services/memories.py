@@ -7,7 +7,7 @@ import msgspec
 
 from perdure.core.errors import Invalid, MemoryRefused, NotFound, WorldError
 from perdure.core.memory import importance, plans
-from perdure.core.memory.arriving import Batch, arrived, more
+from perdure.core.memory.arriving import Batch, Others, arrived, more
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, Space, Status, Trust
 from perdure.core.memory.requests import (
@@ -130,8 +130,12 @@ class Memories:
             return there
         return tuple(known.shelf.memories[id] for id in named)
 
-    async def bring(self, space: Space, batch: Batch, *, agent: str = "", owner: str | None = None) -> None:
-        """Keep what comes from elsewhere as it stood there, all or none."""
+    async def bring(
+        self, space: Space, batch: Batch, others: Others, *, agent: str = "", owner: str | None = None
+    ) -> bool:
+        """Keep what comes from elsewhere as it stood there, all or none. None, and False, if others have brought some
+        of it meanwhile.
+        """
         if not 1 <= len(batch.coming) <= MAX_BATCH:
             raise Invalid(f"bring 1 to {MAX_BATCH} memories at once, not {len(batch.coming)}; send several batches")
         writer = self._sessions.identity.who
@@ -142,11 +146,13 @@ class Memories:
             fresh.append(kept(one.asked, one.id, agent=agent or space.name, writer=writer, flags=flags))
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
+            if others.have(batch, shelf.memories):
+                return []
             if (count := more(batch, shelf)) > 0:
                 plans.must_hold(plans.plan_of(shelf.plan), shelf.count(), count, str(space))
             return [*arrived(batch, fresh, shelf)]
 
-        await self.shelves.write(space, decide, owner=owner)
+        return bool((await self.shelves.write(space, decide, owner=owner))[1].events)
 
     def fresh_id(self) -> str:
         """An id for a memory that comes."""

@@ -655,7 +655,7 @@ async def test_a_time_that_looks_like_seconds_is_refused_unless_it_is_exact() ->
             assert "microseconds since 1970; 1790000000 looks like seconds" in refused.json["detail"]
             assert (await ana.ask(method, path, body | {"exact": True})).status < 300
         lines = {"content-type": "application/x-ndjson"}
-        raw = json.dumps({"id": "a", "content": "from an export", "valid_from": 5}).encode()
+        raw = json.dumps({"id": "a", "content": "from an export", "valid_from": 5, "recorded_at": 6}).encode()
         assert (await ana.ask("POST", "/v1/memory/import", raw=raw, headers=lines)).json["kept"] == 1
 
 

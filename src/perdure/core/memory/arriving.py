@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from perdure.core.memory.lines import Line, firsts, in_order, paired, predecessors, successors
+from perdure.core.memory.lines import Line, Words, firsts, in_order, paired, predecessors, successors, words_of
 from perdure.core.memory.parts import Memory, Status
 from perdure.core.memory.requests import Keeping
 from perdure.core.memory.shelf import Shelf
@@ -118,6 +118,26 @@ def _ended(line: Line, newer: Line) -> int | None:
         return None
     ended = until if since is None else max(since, until)
     return ended if own is None else min(ended, own)
+
+
+class Others:
+    """What others keep in a space while the lines of a file are kept there: it may be the same lines."""
+
+    def __init__(self, there: Iterable[Memory]) -> None:
+        self._known = {memory.id for memory in there}
+        self._words = set[Words]()
+
+    def have(self, batch: Batch, memories: dict[str, Memory]) -> bool:
+        """Whether others have kept some words of a batch meanwhile; if not, it is kept with what there is now."""
+        for id in reversed(memories):
+            if id in self._known:
+                break  # what came before was looked at
+            self._known.add(id)
+            self._words.add(words_of(memories[id]))
+        if any(words_of(one.asked) in self._words for one in batch.coming):
+            return True
+        self._known.update(one.id for one in batch.coming)
+        return False
 
 
 # ── as events ──

@@ -59,11 +59,17 @@ class Known(msgspec.Struct, frozen=True):
 def known_of(one: Line | Memory) -> Known:
     """What it is known by; a line that names no time says the same as any."""
     if isinstance(one, Memory):
-        words, asked, since = (one.type.value, one.content), one, one.since
-        return Known(words, _whose(asked.author, asked.subjects, asked.metadata), since)
+        return Known(words_of(one), _whose(one.author, one.subjects, one.metadata), one.since)
     said = one.asked
     whose = _whose(said.author, said.subjects, said.metadata)
-    return Known((said.memory_type.value, said.content.strip()), whose, said.valid_from)
+    return Known(words_of(said), whose, said.valid_from)
+
+
+def words_of(one: Keeping | Memory) -> Words:
+    """The words of what is there, or of what is asked to be kept."""
+    if isinstance(one, Memory):
+        return one.type.value, one.content
+    return one.memory_type.value, one.content.strip()
 
 
 def _whose(author: str, subjects: Sequence[str], metadata: dict[str, Any]) -> Whose:
@@ -192,7 +198,7 @@ def paired(
     wanted = [known_of(line) for line in lines]
     there: dict[Words, list[Memory]] = {known.words: [] for known in wanted}
     for memory in memories:
-        same = there.get((memory.type.value, memory.content))
+        same = there.get(words_of(memory))
         if same is not None:
             same.append(memory)
     found, groups = dict[int, Memory](), dict[Words, list[int]]()

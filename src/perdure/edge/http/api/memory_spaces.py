@@ -21,8 +21,9 @@ from perdure.edge.http.spaces import READ, Entered, Name, Place, SpaceQuery, ent
 from perdure.waiting import aside
 
 if TYPE_CHECKING:
-    from perdure.core.memory.arriving import Batch, Coming
+    from perdure.core.memory.arriving import Batch, Coming, Others
     from perdure.core.memory.lines import Line
+    from perdure.core.memory.parts import Memory
 
 table = Table()
 LINES: Final = "application/x-ndjson"
@@ -144,17 +145,19 @@ async def import_memory(ask: Ask) -> Answer:
     body = await ask.request.body()
     lines = await aside(lambda: [_claimed(ask, line) for line in _read(body, query.trusted)])
     memories = ask.services.memories
-    known = [*(await memories.shelves.look(place.space)).shelf]
 
-    async def bring(batch: "Batch") -> None:
+    async def look() -> "list[Memory]":
+        return [*(await memories.shelves.look(place.space)).shelf]
+
+    async def bring(batch: "Batch", others: "Others") -> bool:
         closed = await closed_sources(ask, [one.asked for one in batch.coming])
         coming = [one if one.asked.source.session not in closed else _without_session(one) for one in batch.coming]
         open = msgspec.structs.replace(batch, coming=coming)
-        await memories.bring(place.space, open, agent=place.agent, owner=place.owner)
+        return await memories.bring(place.space, open, others, agent=place.agent, owner=place.owner)
 
     async with _attended(ask.request) as stay:
-        bringing = Bringing(bring, memories.fresh_id, stay=stay, most=AT_ONCE, most_words=WORDS)
-        done = await bringing.bring(lines, known)
+        bringing = Bringing(look, bring, memories.fresh_id, stay=stay, most=AT_ONCE, most_words=WORDS)
+        done = await bringing.bring(lines)
     return ask.answer(ImportedMemories(space=place.told, **msgspec.structs.asdict(done)))
 
 
