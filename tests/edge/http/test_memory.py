@@ -722,7 +722,8 @@ async def test_a_clade_tells_whom_it_lets_in_to_those_who_may_change_it() -> Non
             "users": ["eve"],
             "agents": {},
         }
-        assert (await ana.patch("/v1/memory/clades/desk", {"agents": {"bot": "rule"}})).status == 422
+        for wrong in ({"bot": "rule"}, {"": "read"}, {"b" * 300: "read"}):
+            assert (await ana.patch("/v1/memory/clades/desk", {"agents": wrong})).status == 422
         refused = await view.patch("/v1/memory/clades/desk", {"users": ["cal"]})
         assert refused.status == 404, "it does not let him in any more"
         for name in ("desk", "none"):
@@ -733,7 +734,7 @@ async def test_a_clade_tells_whom_it_lets_in_to_those_who_may_change_it() -> Non
         page = await there.store.auditing.page("local")
         noted = [(line.entry.what, line.entry.outcome) for line in page.items]
         assert noted.count(("make_clade", "allowed")) == 1
-        assert noted.count(("share_clade", "allowed")) == 6, "each is noted before anything is done"
+        assert noted.count(("share_clade", "allowed")) == 8, "each is noted before anything is done"
         assert noted.count(("share_clade", "denied")) == 3
 
 

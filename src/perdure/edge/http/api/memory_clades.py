@@ -17,10 +17,9 @@ from perdure.core.memory.parts import TAG, Space, space_of
 from perdure.edge.given import Conditions, query_of
 from perdure.edge.http.asgi import Answer
 from perdure.edge.http.asking import Ask
-from perdure.edge.http.remembered import Text
 from perdure.edge.http.routes import Table
 from perdure.edge.http.seeing import UNREADABLE
-from perdure.edge.http.spaces import Name, Place, entered, made_clade, may_enter, missing, shown
+from perdure.edge.http.spaces import Name, Owner, Place, entered, made_clade, may_enter, missing, shown
 from perdure.ports.store import Row
 from perdure.services.finding import MAX_PAGE, fingerprint, make_cursor
 
@@ -31,8 +30,8 @@ RULE: Final = Action(Verb.ISSUE, Thing.MEMORY)
 MOST_PASSED: Final = 10_000
 """So many spaces that may not be read are passed over for one page."""
 SPACES: Final[dict[str, Any]] = {"tags": (TAG,), "memories": True}
-Users = Annotated[tuple[Text, ...], Meta(max_length=1000)]
-Agents = Annotated[dict[str, str], Meta(max_length=1000)]
+Users = Annotated[tuple[Owner, ...], Meta(max_length=1000)]
+Agents = Annotated[dict[Owner, str], Meta(max_length=1000)]
 
 
 class SpacesQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
