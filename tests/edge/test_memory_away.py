@@ -159,8 +159,50 @@ def test_a_key_that_is_not_there_is_told_at_once(server: Server, monkeypatch: py
     assert server.asked == []
 
 
+@pytest.mark.parametrize("around", ["\n", "\r\n", " "])
+def test_a_key_may_come_from_a_file_that_ends_in_a_line(
+    server: Server, monkeypatch: pytest.MonkeyPatch, around: str
+) -> None:
+    server.behave = "guarded"
+    monkeypatch.setenv("OUR_KEY", f"{KEY}{around}")
+    with perdure.open(":memory:", memory=MemorySettings(embedder=named(server), key_env="OUR_KEY")) as db:
+        db.memory("ana").add("Prefers a window seat")
+        assert db.memory("ana").stats().embedded == 1
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\nmore", f"{KEY}☃", "\n"])
+def test_a_key_that_cannot_be_sent_is_told_at_once_and_not_shown(
+    server: Server, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("OUR_KEY", key)
+    with pytest.raises(Invalid, match=r"OUR_KEY.*key_env|key_env.*OUR_KEY") as wrong:
+        perdure.open(":memory:", memory=MemorySettings(embedder=named(server), key_env="OUR_KEY"))
+    assert KEY not in wrong.value.message + repr(wrong.value.fields)
+
+
+@pytest.mark.parametrize("status", ["400", "401", "500"])
+def test_what_an_endpoint_repeats_of_memories_is_told_to_nobody(server: Server, status: str) -> None:
+    server.behave = status
+    with perdure.open(":memory:", memory=named(server)) as db:
+        ana = db.memory("ana")
+        ana.add("The diagnosis is secret")
+        for _ in range(2):
+            with pytest.raises(PerdureError) as failed:
+                ana.reembed()
+            assert failed.value.fields["status"] == int(status)
+            assert "diagnosis" not in failed.value.message + repr(failed.value.fields)
+
+
 @pytest.mark.parametrize(
-    "given", ["bogus", {"embedder": "sentence-transformers:"}, MemorySettings(embedder="https://h#")]
+    "given",
+    [
+        "bogus",
+        "http://127.0.0.1/ü#m",
+        "http://ex ample/v1#m",
+        "http://.example/v1#m",
+        {"embedder": "sentence-transformers:"},
+        MemorySettings(embedder="https://h#"),
+    ],
 )
 def test_a_name_that_no_embedder_has_is_told_at_once(given: Any, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="https://"):

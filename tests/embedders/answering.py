@@ -18,6 +18,8 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     behave: str = ""
+    after: str = "7"
+    """When it wants to be asked again."""
     asked: list[dict[str, Any]]
     keys: list[str]
 
@@ -33,9 +35,17 @@ class Handler(BaseHTTPRequestHandler):
         behave = self.server.behave
         status, answer = 200, json.dumps({"data": data[::-1]}).encode()
         if behave.isdigit():
-            status, answer = int(behave), f"no, not with {KEY}".encode()
+            status, answer = int(behave), f"no, not with {KEY}: {body['input']}".encode()
         elif behave == "garbled":
-            answer = b"<html>"
+            answer = b"<html>" + self.raw()
+        elif behave == "no protocol":
+            self.wfile.write(self.raw() + b"\r\n\r\n")
+            return
+        elif behave == "huge":
+            answer = json.dumps({"data": [{**row, "embedding": [1e308] * 3} for row in data]}).encode()
+        elif behave == "drip":
+            self.drip()
+            return
         elif behave == "fewer":
             answer = json.dumps({"data": data[1:]}).encode()
         elif behave == "guarded" and self.headers.get("authorization") != f"Bearer {KEY}":
@@ -50,13 +60,27 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf")
             return
         self.send_response(status)
-        self.send_header("retry-after", "7")
+        self.send_header("retry-after", self.server.after)
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
         try:
             self.wfile.write(answer)
         except OSError:
             return
+
+    def raw(self) -> bytes:
+        """What it was asked last, as it is."""
+        return json.dumps(self.server.asked[-1]["input"]).encode()
+
+    def drip(self) -> None:
+        """A byte at a time, each in time, for five seconds."""
+        self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n")
+        for _ in range(100):
+            threading.Event().wait(0.05)
+            try:
+                self.wfile.write(b" ")
+            except OSError:
+                return
 
     def log_message(self, *args: object) -> None:
         return

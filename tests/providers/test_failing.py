@@ -112,6 +112,8 @@ def test_our_key_is_in_no_error() -> None:
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "\xb2"}, None),
+        ({"retry-after": "Wed, 21 Oct 99999999999999999999 07:28:30 GMT", "date": "soon"}, None),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", "date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 30.0),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT", "date": "Wed, 21 Oct 2026 07:29:00 GMT"}, 0.0),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),

@@ -58,7 +58,9 @@ def allowance_of(settings: MemorySettings | None) -> "Allowance":
 
 
 def checked(settings: MemorySettings) -> MemorySettings:
-    """The same settings; `Invalid` where there is no embedder of that name, or the environment lacks the key for it."""
+    """The same settings; `Invalid` where there is no embedder of that name, or the environment has no key for it that
+    could be sent.
+    """
     from perdure.embedders.making import must_be_known
 
     must_be_known(settings.embedder)
@@ -70,9 +72,14 @@ def _key(settings: MemorySettings) -> str:
     """Our key for an embedder elsewhere; empty if it takes none."""
     if settings.key_env is None:
         return ""
-    found = os.environ.get(settings.key_env, "")
+    from perdure.embedders.endpoint import can_be_sent
+
+    found = os.environ.get(settings.key_env, "").strip()
     if not found:
         told = f"memory: the environment has no {settings.key_env}; set it, or leave key_env out"
+        raise Invalid(told, variable=settings.key_env)
+    if not can_be_sent(found):
+        told = f"memory: key_env: {settings.key_env} holds signs that no request can carry; put the key alone there"
         raise Invalid(told, variable=settings.key_env)
     return found
 

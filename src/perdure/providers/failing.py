@@ -178,7 +178,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return seconds
     try:
         apart = parsedate_to_datetime(told) - parsedate_to_datetime(headers.get("date", ""))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     return max(0.0, apart.total_seconds())
 

@@ -1,6 +1,7 @@
 """Memory at a server whose embedder is an address: nothing waits for it, all tenants know that it is away."""
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,25 @@ async def test_what_one_tenant_has_found_away_no_other_asks_again(server: Server
             services = there.store.services(tenant)
             await reembedded(services, tenant)
             assert (await services.memories.reembedding.sweep()).made == {}
+
+
+@pytest.mark.parametrize("status", ["422", "500"])
+async def test_the_log_tells_why_there_are_no_vectors_but_nothing_of_what_they_were_to_be_made_of(
+    server: Server, status: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.behave = status
+    caplog.set_level(logging.INFO)
+    async with world(memory=Remembering(embedder=named(server))) as there:
+        for tenant in ("local", "other"):
+            ana = await there.principal("ana", tenant=tenant)
+            there.store.services(tenant).memories.shelves.ask_again()
+            assert (await ana.post("/v1/memory", {"content": f"The diagnosis of {tenant}"})).status == 201
+            assert (await ana.post("/v1/memory/search", {"query": "a diagnosis"})).status == 200
+        for tenant in ("local", "other"):
+            await reembedded(there.store.services(tenant), tenant)
+    told = [record.__dict__ for record in caplog.records]
+    assert [one["tenant"] for one in told if status in one.get("why", "")] == ["local", "other"]
+    assert "diagnosis" not in repr(told)
 
 
 async def test_the_environment_names_the_key(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import os
 import shlex
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -193,29 +193,28 @@ class Life:
 
     async def _sweep(self, node: Node) -> None:
         """See to sessions whose time has come, of every tenant."""
-        if not self._settings.sweep_interval:
-            return
-        ambient = node.tenants.ambient
-        while True:
-            await ambient.sleep(self._settings.sweep_interval)
-            for tenant in sorted({one.tenant for one in (await node.tenants.directory.book()).principals.values()}):
-                try:
-                    services = node.tenants.services(tenant)
-                    tell_of_memories(await AsyncPerdure(services).sweep(), tenant)
-                except WorldError as trouble:
-                    log.warning("a sweep broke off", extra={"tenant": tenant, "code": trouble.code})
+
+        async def sweep(services: Services, tenant: str) -> None:
+            tell_of_memories(await AsyncPerdure(services).sweep(), tenant)
+
+        await self._again(node, sweep, "a sweep broke off")
 
     async def _reembed(self, node: Node) -> None:
         """Make vectors that memories lack, of every tenant: beside the sweeper, since that may take long."""
+        await self._again(node, reembedded, "making vectors broke off")
+
+    async def _again(self, node: Node, see_to: Callable[[Services, str], Awaitable[None]], broke: str) -> None:
+        """See to every tenant, again and again. What fails keeps neither others from their turn nor the next round."""
         if not self._settings.sweep_interval:
             return
+        tenants = node.tenants
         while True:
-            await node.tenants.ambient.sleep(self._settings.sweep_interval)
-            for tenant in sorted({one.tenant for one in (await node.tenants.directory.book()).principals.values()}):
-                try:
-                    await reembedded(node.tenants.services(tenant), tenant)
-                except WorldError as trouble:
-                    log.warning("making vectors broke off", extra={"tenant": tenant, "code": trouble.code})
+            await tenants.ambient.sleep(self._settings.sweep_interval)
+            with _going_on(broke):
+                principals = (await tenants.directory.book()).principals.values()
+                for tenant in sorted({one.tenant for one in principals}):
+                    with _going_on(broke, tenant):
+                        await see_to(tenants.services(tenant), tenant)
 
     async def _post(self, node: Node) -> None:
         """Tell webhooks what happens. What breaks off is taken up again."""
@@ -241,18 +240,31 @@ class Life:
         await self.leave()
         for task in self._tasks:
             task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        for task, ended in zip(self._tasks, await asyncio.gather(*self._tasks, return_exceptions=True), strict=True):
+            if isinstance(ended, Exception):
+                log.error("a task had broken off", exc_info=ended, extra={"task": task.get_name()})
         if self._node is not None:
-            with suppress(WorldError):
-                await self._node.tenants.auditing.flush()
-            await self._node.tenants.close()
+            try:
+                with suppress(WorldError):
+                    await self._node.tenants.auditing.flush()
+            finally:
+                await self._node.tenants.close()
 
     def _known(self) -> Node:
         if self._node is None:
             raise Invalid("a life without a node; build the application first")
         return self._node
+
+
+@contextmanager
+def _going_on(broke: str, tenant: str | None = None) -> Iterator[None]:
+    """What fails in the block is told in the log, and no more than that comes of it."""
+    try:
+        yield
+    except PerdureError as trouble:
+        log.warning(broke, extra={"tenant": tenant, "code": trouble.code})
+    except Exception:  # whatever it was, others wait for their turn
+        log.exception(broke, extra={"tenant": tenant})
 
 
 def _settle_memory() -> None:
