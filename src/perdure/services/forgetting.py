@@ -1,11 +1,14 @@
 """Forgetting: what is to go is taken out of the logs of spaces for good, with whatever else says it.
 
 What goes is found on a space as it stands when that is written, and looked for again afterwards: nobody who changes it
-meanwhile keeps it, nor what gave way to it, from what becomes of them. Every step may be repeated.
+meanwhile keeps it, nor what gave way to it, from what becomes of them. Over several spaces, what was made of something
+goes before that thing itself, which alone leads to it. So every step may be repeated, and a call finishes what another
+left undone.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from perdure.core.errors import VersionConflict
@@ -40,16 +43,18 @@ class Forgetting:
 
         return len(await self._let_go(space, found, reason))
 
-    async def _let_go(self, space: Space, found: Callable[[Shelf], set[str]], reason: str) -> set[str]:
-        """Forget what is found, as the space stands then; also what is found because somebody went on changing it. What
-        had given way to that alone counts again.
+    async def _let_go(
+        self, space: Space, found: Callable[[Shelf], set[str]], reason: str, later: Collection[str] = ()
+    ) -> set[str]:
+        """Forget what is found, as the space stands then; also what is found because somebody went on changing it, but
+        for what is to go later. What had given way to that alone counts again.
         """
         gone, ahead = set[str](), set[str]()
 
         def decide(shelf: Shelf) -> Sequence[Payload]:
             nonlocal ahead
-            ahead = found(shelf)
-            return tracing.freed(shelf, gone | ahead, reason)
+            ahead = found(shelf).difference(later)
+            return tracing.freed(shelf, gone | ahead, reason, later)
 
         for _ in range(RETRIES):
             await self._shelves.write(space, decide)
@@ -81,16 +86,42 @@ class Forgetting:
         """
         return await self.forget_all(lambda one: one.session == session, reason)
 
-    async def forget_all(self, meant: tracing.Meant, reason: str) -> dict[Space, int]:
-        """Forget what is meant in every space, and whatever else says the same."""
-        traced, done = await self.traced(meant), dict[Space, int]()
-        every = set[str]().union(*traced.values())
-        for space, ids in traced.items():
-            found = partial(tracing.still_meant, asked=meant, gone=every, ids=ids)
-            done[space] = len(await self._let_go(space, found, reason))
+    async def forget_all(
+        self,
+        meant: tracing.Meant,
+        reason: str,
+        *,
+        ending: Collection[Space] = (),
+        whole: Collection[Space] = (),
+    ) -> dict[Space, int]:
+        """Forget what is meant in every space, and whatever else says the same. Nothing is taken out of those that are
+        `ending`: whoever asks erases their logs after this, which are read here; of `whole` ones all is meant.
+        """
+        taken = dict[Space, set[str]]()
+        for _ in range(RETRIES):
+            traced = await self.traced(meant, whole, taken)
+            every = set[str]().union(*taken.values(), *traced.values())
+            left = {space: ids for space, ids in traced.items() if space not in ending}
+            if not left:
+                break
+            for space, ids in tracing.in_order(left, await self._links(left)):
+                later = left[space] - ids - taken.get(space, set())
+                found = partial(tracing.still_meant, asked=meant, gone=every, ids=ids)
+                taken.setdefault(space, set()).update(await self._let_go(space, found, reason, later))
+        else:
+            raise VersionConflict("what is to be forgotten keeps growing; try again")
         for space in await self._shelves.spaces():
-            await self._unname(space, meant, reason)
-        return done
+            if space not in ending:
+                await self._unname(space, meant, reason)
+        return {space: len(ids) for space, ids in taken.items()}
+
+    async def _links(self, found: dict[Space, set[str]]) -> list[tuple[str, str]]:
+        """What was made of what, of all that was found."""
+        links: list[tuple[str, str]] = []
+        for space, ids in found.items():
+            async with self._shelves.reading(space) as known:
+                links += tracing.links(known.shelf, ids)
+        return links
 
     async def _unname(self, space: Space, meant: tracing.Meant, reason: str) -> None:
         """Take out of the log what was said of memories that stay, and names somebody who is meant."""
@@ -107,15 +138,25 @@ class Forgetting:
         known, _ = await self._shelves.write(space, decide)
         await self._erasure.redact(known.session, versions, reason)
 
-    async def traced(self, meant: tracing.Meant) -> dict[Space, set[str]]:
-        """What is meant in every space, memories and proposals, and whatever else says the same."""
-        spaces, gone = await self._shelves.spaces(), set[str]()
+    async def traced(
+        self,
+        meant: tracing.Meant,
+        whole: Collection[Space] = (),
+        taken: Mapping[Space, set[str]] = MappingProxyType({}),
+    ) -> dict[Space, set[str]]:
+        """What is meant in every space, memories and proposals, and whatever else says the same: all there is of
+        `whole` ones, and what came back, or was made meanwhile, of what is `taken` out already.
+        """
+        spaces, gone = await self._shelves.spaces(), set[str]().union(*taken.values())
+        before = gone
         found: dict[Space, set[str]] = {space: set() for space in spaces}
         while True:  # what is promoted from one space to another is found in the next round
             for space in spaces:
                 async with self._shelves.reading(space) as known:
-                    found[space] |= tracing.meant(known.shelf, meant, gone)
-            told = set[str]().union(*found.values())
+                    found[space] |= tracing.still_meant(known.shelf, meant, gone, taken.get(space, set()))
+                    if space in whole:
+                        found[space] |= tracing.everything(known.shelf)
+            told = before.union(*found.values())
             if told == gone:
                 break
             gone = told

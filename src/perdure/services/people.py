@@ -14,11 +14,13 @@ import msgspec
 from perdure.core.access.book import Principal, Status
 from perdure.core.access.roles import Actor
 from perdure.core.errors import BlobMissing, NotFound, WorldError
-from perdure.core.memory.parts import TAG, people, person
+from perdure.core.memory.owning import is_vault_of_any
+from perdure.core.memory.parts import TAG, Space, people, space_of
+from perdure.core.memory.promoting import space_named
 from perdure.core.memory.tracing import Told
 from perdure.core.session.ids import SessionId
 from perdure.ports.blobs import Collected, KeepsBlobs
-from perdure.ports.store import Query
+from perdure.ports.store import Query, Row, Store
 from perdure.services.acting import acting
 from perdure.services.blobs import Blobs
 from perdure.services.directory import OPERATOR, Directory
@@ -26,6 +28,7 @@ from perdure.services.erasure import Erasure
 from perdure.services.exporting import Progress
 from perdure.services.memories import Memories
 from perdure.services.sessions import Sessions
+from perdure.services.sharing import let_out
 
 PAGE: Final = 100
 REASON: Final = "the person was erased"
@@ -95,6 +98,18 @@ class People:
         begun = (Status.ERASING, Status.FORGOTTEN)
         return tuple(each for each in await self._directory.principals(tenant) if each.status in begun)
 
+    async def clades(self, tenant: str, id: str) -> tuple[str, ...]:
+        """The clades that go with somebody, and with them what others keep there: their own, and their agents'."""
+        known, store = await self._directory.principal(tenant, id), self._services(tenant).sessions.store
+        found = dict[str, None]()
+        for each in await self._directory.principals(tenant):
+            if each.name and (each.id == known.id or _acts_for(each, known)):
+                for row in await _rows(store, Query(tenant=tenant, owner=each.name, tags=(TAG,))):
+                    space = space_of(row.tenant, row.session, row.title)
+                    if space is not None and space.namespace == "clade":
+                        found[space.name] = None
+        return tuple(sorted(found))
+
     async def resume(self, tenant: str, *, by: Actor | None, progress: Progress | None = None) -> tuple[Erased, ...]:
         """Finish what was begun."""
         return tuple(
@@ -140,33 +155,46 @@ class People:
 
 
 async def _forgotten(offered: Offered, tenant: str, whose: list[Principal]) -> int:
-    """Forget what is remembered of these people in every space, whole vaults of theirs included; how many memories
-    that were.
+    """Forget what is remembered of these people in every space, whole vaults of theirs included, with what was made of
+    that elsewhere; how many memories that were. Nobody of their names is let in any more.
     """
     if not await offered.sessions.store.count(Query(tenant=tenant, tags=(TAG,))):
         return 0
-    names = people(spelled for each in whose for spelled in (each.name, each.id))
-    owned = {session for each in whose for session in await _owned(offered.sessions, tenant, each.name)}
+    spelled = frozenset(name for each in whose for name in (each.name, each.id) if name)
+    names, store = people(spelled), offered.sessions.store
+    owned = {row.session for each in whose for row in await _rows(store, Query(tenant=tenant, owner=each.name))}
+
+    def theirs(space: Space | None) -> bool:
+        return space is not None and is_vault_of_any(space, spelled)
 
     def meant(told: Told) -> bool:
-        return told.session in owned or not names.isdisjoint(people(told.people))
+        return (
+            told.session in owned
+            or not names.isdisjoint(people(told.people))
+            or (told.origin != "" and theirs(space_named(told.origin)))
+        )
 
-    memories, count = offered.memories, 0
-    for space in await memories.shelves.spaces():
-        session = memories.shelves.session_of(space)
-        if session in owned or (space.namespace == "vault" and person(space.name) in names):
-            count += sum((await memories.stats(space)).counts.values())
-            with suppress(NotFound):
-                await offered.erasure.erase(session)
-            memories.shelves.forget(space)
-    return count + sum((await memories.forgetting.forget_all(meant, REASON)).values())
+    memories, shelves = offered.memories, offered.memories.shelves
+    spaces = await shelves.spaces()
+    ending = [space for space in spaces if shelves.session_of(space) in owned or theirs(space)]
+    for space in set(spaces).difference(ending):
+        with suppress(NotFound):
+            await let_out(shelves, space, names)
+    whole = [space for space in ending if space.namespace == "vault"]
+    count = sum((await memories.forgetting.forget_all(meant, REASON, ending=ending, whole=whole)).values())
+    for space in ending:  # last: what is in them leads to what was made of it
+        count += sum((await memories.stats(space)).counts.values())
+        with suppress(NotFound):
+            await offered.erasure.erase(shelves.session_of(space))
+        shelves.forget(space)
+    return count
 
 
-async def _owned(sessions: Sessions, tenant: str, owner: str) -> list[SessionId]:
-    found: list[SessionId] = []
-    query = Query(tenant=tenant, owner=owner, limit=PAGE)
-    while rows := await sessions.store.find(query):
-        found += [row.session for row in rows]
+async def _rows(store: Store, query: Query) -> list[Row]:
+    """All that there are, in as many pages as it takes."""
+    found, query = list[Row](), msgspec.structs.replace(query, limit=PAGE)
+    while rows := await store.find(query):
+        found += rows
         query = msgspec.structs.replace(query, after=(rows[-1].created_at, rows[-1].session))
     return found
 

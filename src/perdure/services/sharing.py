@@ -1,13 +1,15 @@
 """Which spaces of memories there are, and whom those that are shared let in."""
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from perdure.core.access.isolation import PER_USER, PERMISSIONS
 from perdure.core.errors import Invalid, VersionConflict
-from perdure.core.memory.parts import Space, space_of
+from perdure.core.memory.parts import Space, person, space_of
 from perdure.core.session import commands as do
 from perdure.core.session.origin import Isolation
 from perdure.core.session.state import State
@@ -56,6 +58,15 @@ def isolation_of(users: Iterable[str], agents: Mapping[str, str]) -> Isolation:
     return found
 
 
+def without(isolation: Isolation | None, who: AbstractSet[str]) -> Isolation | None:
+    """What is left of those who are let in; None if these people are not among them."""
+    if isolation is None or who.isdisjoint(map(person, (*isolation.users, *isolation.agents))):
+        return None
+    users = tuple(name for name in isolation.users if person(name) not in who)
+    agents = {name: may for name, may in isolation.agents.items() if person(name) not in who}
+    return msgspec.structs.replace(isolation, users=users, agents=agents)
+
+
 def shared_of(clade: Space, state: State) -> Shared:
     """Whom a clade lets in as it stands."""
     let = state.origin.isolation or Isolation()
@@ -82,6 +93,20 @@ async def share(
             continue
         return await shared(shelves, clade)
     raise VersionConflict(f"{clade} keeps changing; try again", space=str(clade))
+
+
+async def let_out(shelves: Shelves, space: Space, who: AbstractSet[str]) -> bool:
+    """Let these people in no more, by the names they are known by (`parts.person`); whether one of them was."""
+    session = shelves.session_of(space)
+    for _ in range(RETRIES):
+        loaded = await shelves.sessions.loader.load(session)
+        rest = without(loaded.state.origin.isolation, who)
+        if rest is None:
+            return False
+        with suppress(VersionConflict):
+            await shelves.sessions.handle(session, do.Configure(isolation=rest), expected=loaded.state.version)
+            return True
+    raise VersionConflict(f"{space} keeps changing; try again", space=str(space))
 
 
 async def begin_or_share(

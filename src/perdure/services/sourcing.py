@@ -12,7 +12,7 @@ import msgspec
 
 from perdure.core.errors import VersionConflict
 from perdure.core.memory import plans
-from perdure.core.memory.parts import Space
+from perdure.core.memory.parts import Space, space_of
 from perdure.core.memory.shelf import Shelf
 from perdure.core.memory.sourcing import QUARANTINED, By, Put, quarantining
 from perdure.core.memory.tracing import brought
@@ -101,14 +101,20 @@ class Sourcing:
         return _touched("erase", by, await self._memories.forgetting.forget_all(by.meant(), reason or ERASED))
 
     async def erase_session(self, session: SessionId, expected: int | None = None) -> Gone:
-        """Remove a session for good, and before that what was learnt from it. `VersionConflict` if it is not at the
-        version `expected`.
+        """Remove a session for good, and before that what was learnt from it; with the log of a space, what was
+        promoted out of it. `VersionConflict` if it is not at the version `expected`.
         """
         row = (await self._shelves.sessions.log.head(session)).row
         if expected not in (None, row.version):
             told = f"session {session} is at version {row.version}, not {expected}; look at it before erasing it"
             raise VersionConflict(told, session=session, version=row.version)
-        forgotten = await self._memories.forgetting.forget_source(session, ERASED)
+        space = space_of(row.tenant, session, row.title)
+        if space is None:
+            forgotten = await self._memories.forgetting.forget_source(session, ERASED)
+        else:
+            forgotten = await self._memories.forgetting.forget_all(
+                lambda one: one.session == session or one.origin == str(space), ERASED, ending=(space,), whole=(space,)
+            )
         return Gone(branches=await self._erasure.erase(session, expected), memories=sum(forgotten.values()))
 
     async def _moved(self, space: Space, decide: Decide) -> list[MemoryMoved]:

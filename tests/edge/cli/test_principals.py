@@ -89,6 +89,22 @@ def test_forgetting_a_person_takes_their_sessions_along(seeded: Seeded, run: Run
     assert "(forgotten)" in run("principals", "list").stdout
 
 
+def test_forgetting_a_person_asks_about_the_clades_that_go_along(seeded: Seeded, run: Run, asked: Asked) -> None:
+    asked("principals", "add", "ana", "--role", "owner")
+    asked("principals", "add", "helper", "--kind", "agent", "--acting-for", "ana")
+    for clade, owner in (("desk", "ana"), ("lab", "helper"), ("hall", "ben")):
+        with perdure.open(seeded.path, actor=owner) as db:
+            db.memory(clade=clade).share(users=["ben"])
+    with perdure.open(seeded.path) as db:
+        db.memory(clade="desk").add("what others keep here")
+    refused = run("principals", "forget", "ana", input="n\n")
+    told = " ".join(refused.stderr.split())
+    assert "2 clades of theirs (desk, lab) with what others keep there, for good?" in told
+    asked("principals", "forget", "ana", "--yes")
+    with perdure.open(seeded.path) as db:
+        assert [known.space for known in db.spaces()] == ["clade/hall"]
+
+
 def test_whoever_is_not_there_is_answered_with_who_is(run: Run, asked: Asked) -> None:
     nobody = run("principals", "forget", "ana", "--yes")
     assert nobody.exit_code == exits.NOT_FOUND

@@ -3,10 +3,12 @@
 So nobody can begin a vault that somebody else would take for their own, and no name tells whether it is taken.
 """
 
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
+from unicodedata import normalize
 
-from perdure.core.memory.parts import Space, space_of, vault
+from perdure.core.memory.parts import Space, people, person, space_of, vault
 
 APART: Final = ":"
 LONGEST: Final = 60
@@ -25,6 +27,19 @@ def vault_of(owner: str, agent: str = "") -> Space:
 def is_vault_of(space: Space, owner: str) -> bool:
     """Whether a vault is an owner's own, or that of an agent of theirs."""
     return space.namespace == "vault" and space.name.partition(APART)[0] == _told(owner)
+
+
+def is_vault_of_any(space: Space, names: Iterable[str]) -> bool:
+    """Whether a vault is the own one of somebody who goes by one of these names, or that of an agent of theirs: in
+    capitals or not, and however its letters are put together. Of a name that is told by its digest, this is so as far
+    as it is spelled in one of the usual ways.
+    """
+    if space.namespace != "vault":
+        return False
+    known = [*names]
+    spelled = {form for name in known for form in (name, person(name), normalize("NFC", name), normalize("NFD", name))}
+    begins = person(space.name.partition(APART)[0])
+    return person(space.name) in people(known) or begins in people(map(_told, spelled))
 
 
 def is_log(title: str, tenant: str, session: str) -> bool:

@@ -1,7 +1,7 @@
 """Which memories go together when one of them must go: the forms it had, and what others made of it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from perdure.core.session.memories import MemoryChanged, MemoryMoved
 
 MERGED: Final = frozenset({"consolidation", "promotion"})
 """Kinds of sources that are memories themselves: what they say, others said before."""
+Place = TypeVar("Place")
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +27,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     uri: str = ""
     writer: str = ""
     """Who wrote it down, or proposed it."""
+    origin: str = ""
+    """The space that a proposal was made from."""
 
 
 Meant: TypeAlias = Callable[[Told], bool]
@@ -34,7 +37,8 @@ Meant: TypeAlias = Callable[[Told], bool]
 def told_of(one: Memory | Proposal, others: Iterable[str] = ()) -> Told:
     """Where it comes from, and of whom it speaks; of `others` because of what it stands for."""
     if isinstance(one, Proposal):
-        return Told(session=one.session, people=frozenset({one.by, *one.subjects}) - {""}, writer=one.by)
+        named = frozenset({one.by, *one.subjects}) - {""}
+        return Told(session=one.session, people=named, writer=one.by, origin=one.origin)
     people = frozenset({one.writer, one.author, one.agent, *one.subjects, *others}) - {""}
     return Told(session=one.source.session, people=people, uri=one.source.uri, writer=one.writer)
 
@@ -125,6 +129,53 @@ def still_meant(shelf: Shelf, asked: Meant, gone: set[str], ids: set[str]) -> se
     return {id for id in ids if shelf.versions_of(id)} | meant(shelf, asked, gone)
 
 
+def everything(shelf: Shelf) -> set[str]:
+    """All the memories and proposals there are."""
+    return {*shelf.memories, *shelf.proposals}
+
+
+def links(shelf: Shelf, among: Collection[str]) -> Iterator[tuple[str, str]]:
+    """What was made of what, or is about somebody because of it: of each of these, what it cannot be found without."""
+    for memory in (shelf.memories[id] for id in among if id in shelf.memories):
+        if memory.source.kind in MERGED:
+            yield from ((memory.id, old) for old in memory.supersedes)
+        if memory.superseded_by:
+            yield memory.superseded_by, memory.id
+    for one in (shelf.proposals[id] for id in among if id in shelf.proposals):
+        yield one.id, one.memory
+        yield one.became, one.id
+
+
+def in_order(found: Mapping[Place, set[str]], made_of: Iterable[tuple[str, str]]) -> Iterator[tuple[Place, set[str]]]:
+    """Steps in which to take what was found out of each place, so that nothing goes before what was made of it in
+    another one: wherever it breaks off, what is left can still be found.
+    """
+    made: dict[str, set[str]] = {}
+    for newer, older in made_of:
+        made.setdefault(older, set()).add(newer)
+    left = {place: set(ids) for place, ids in found.items() if ids}
+    while left:
+        before = sum(map(len, left.values()))
+        for place in [*left]:
+            others = set[str]().union(*(ids for each, ids in left.items() if each != place))
+            if ready := left[place] - _needed(left[place], others, made):
+                yield place, ready
+                left[place] -= ready
+                if not left[place]:
+                    del left[place]
+        if sum(map(len, left.values())) == before:  # a ring, which no log of ours has: any order is as good
+            yield from left.items()
+            return
+
+
+def _needed(ids: set[str], others: set[str], made: Mapping[str, set[str]]) -> set[str]:
+    """Which of these lead to others, or to what does."""
+    found, ahead = set[str](), others
+    while ahead := {id for id in ids - found if not ahead.isdisjoint(made.get(id, ()))}:
+        found |= ahead
+    return found
+
+
 def _named_first(shelf: Shelf, id: str) -> Sequence[str]:
     """Whom a memory that is about others now was kept as being about: it cannot stay without what names them."""
     changes = shelf.named.get(id)
@@ -160,10 +211,11 @@ def brought(payloads: Iterable[Payload]) -> int:
     return sum(one.status == Status.LIVE for one in moves) - sum(one.was == Status.LIVE for one in moves)
 
 
-def freed(shelf: Shelf, ids: set[str], reason: str) -> Sequence[Payload]:
-    """What had been superseded by these alone, and is not one of them, counts again."""
+def freed(shelf: Shelf, ids: set[str], reason: str, later: Collection[str] = ()) -> Sequence[Payload]:
+    """What had been superseded by these alone, and is not one of them, nor goes later, counts again."""
+    going = {*ids, *later}
     return [
         MemoryMoved(id=memory.id, was=memory.status, status=Status.LIVE, reason=reason)
         for memory in shelf
-        if memory.status is Status.SUPERSEDED and memory.superseded_by in ids and memory.id not in ids
+        if memory.status is Status.SUPERSEDED and memory.superseded_by in ids and memory.id not in going
     ]

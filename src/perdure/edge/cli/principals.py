@@ -238,7 +238,7 @@ def forget(principal: str, store: str, tenant: str, as_json: bool, yes: bool) ->
     with served(store, read_only=False) as house:
         known = principal_of(house, tenant, principal, more=more)
         if not yes:
-            _ask(known)
+            _ask(known, drive(house.people.clades(tenant, known.id)))
         with output.progress("erasing") as progress:
             done = drive(house.people.erase(tenant, known.id, by=None, progress=progress))
         write_down(house, tenant, "erase_person", "delete:people", known.id)
@@ -255,11 +255,13 @@ def forget(principal: str, store: str, tenant: str, as_json: bool, yes: bool) ->
 # ── saying it ──
 
 
-def _ask(known: "Principal") -> None:
+def _ask(known: "Principal", clades: tuple[str, ...]) -> None:
+    whole = f"{counted(len(clades), 'clade')} of theirs ({one_line(', '.join(clades), 80)})"
+    more = f", and {whole} with what others keep there" if clades else ""
     try:
         sure = click.confirm(
             f"Erase {one_line(known.name) or known.id}, every session they own, and what is remembered of them in "
-            "every space, for good?",
+            f"every space{more}, for good?",
             err=True,
         )
     except click.Abort:
