@@ -46,7 +46,7 @@ def test_a_key_is_taken_from_the_environment_from_a_file_or_as_it_stands(tmp_pat
         "three": provider(key=SECRET),
         "four": provider(),
     }
-    models = talk_of(Settings(upstreams=given), {"THEIR_KEY": SECRET}).models
+    models = talk_of(Settings(upstreams=given), {"THEIR_KEY": f"{SECRET}\n"}).models
     assert [upstream.key for upstream in models.upstreams.values()] == [SECRET, SECRET, SECRET, ""]
     assert SECRET not in repr(given)
     assert SECRET not in repr(Settings(upstreams=given))

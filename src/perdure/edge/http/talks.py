@@ -68,7 +68,7 @@ def _upstream(name: str, given: Provider, environ: Mapping[str, str], missing: d
 
 def _key(name: str, given: Provider, environ: Mapping[str, str]) -> str:
     if given.key_env is not None:
-        found = environ.get(given.key_env, "")
+        found = environ.get(given.key_env, "").strip()
         if not found:
             told = f"upstreams.{name}: the environment has no {given.key_env}; set it, or leave key_env out"
             raise Invalid(told, upstream=name, variable=given.key_env)
