@@ -308,10 +308,9 @@ async def test_leave_is_kept_with_the_space_and_nowhere_else(
     world: World, memories: Memories, promoting: Promoting
 ) -> None:
     with pytest.raises(NotFound):
-        await promoting.allow(LETHE, True)
+        await promoting.allow(Space("clade", "desk"), True)
     assert not await promoting.allows(LETHE)
-    await allowing(memories, promoting)
-    await promoting.allow(LETHE, True)
+    await promoting.allow(LETHE, True)  # it is everybody's, and may begin with that
     state = (await world.sessions.loader.load(memories.shelves.session_of(LETHE))).state
     assert state.origin.metadata[AUTO] is True
     assert await Promoting(remembering(world.sessions, world.erasure)).allows(LETHE)

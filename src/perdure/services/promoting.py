@@ -12,7 +12,7 @@ import msgspec
 
 from perdure.core.errors import Invalid, MemoryRefused, NotFound
 from perdure.core.memory import plans, promoting
-from perdure.core.memory.parts import Memory, MemoryType, Source, Space, Status
+from perdure.core.memory.parts import LETHE, Memory, MemoryType, Source, Space, Status
 from perdure.core.memory.promoting import Asking, judged, passes, pending, proposing, sources_of, space_named, uri_of
 from perdure.core.memory.requests import Keeping, kept
 from perdure.core.memory.shelf import Proposal, Shelf
@@ -137,7 +137,11 @@ class Promoting:
         return proposal
 
     async def allow(self, to: Space, auto: bool) -> None:
-        """Say for the owner of a space whether proposals that pass all gates are accepted without a review."""
+        """Say for the owner of a space whether proposals that pass all gates are accepted without a review. Lethe,
+        which is everybody's, begins with that if it is not there.
+        """
+        if to == LETHE:
+            await self._shelves.begin(to, owner="")
         async with self._shelves.reading(to) as known:
             session, there = known.session, known.shelf.version
         if not there:

@@ -108,6 +108,14 @@ def test_each_gate_says_what_it_lacks(changes: dict[str, object], told: list[str
         "See line 42 for the reason",
         "The outage began 3 hours ago",
         "The answer above holds for all pools",
+        "Maria Silva has diabetes",
+        "John's salary is 90000 euros",
+        "Bob was fired for theft",
+        "Ben Carter is allergic to nuts",
+        "Ana lives in Lisbon",
+        "The user lives in Lisbon",
+        "Dr. Weber knows all about it",
+        "Ana’s younger sister teaches",
     ],
 )
 def test_what_only_some_would_understand_is_not_general(content: str) -> None:
@@ -122,6 +130,14 @@ def test_what_only_some_would_understand_is_not_general(content: str) -> None:
         "Contract 0x6B175474E89094C44Da98b954EedeAC495271d0F is DAI",
         "Bridges take 20 minutes on Sundays",
         "Run the linter before every commit",
+        "Python has no braces",
+        "Berlin is a city of 3.7 million people",
+        "Lisbon Airport is closed at night",
+        "Uniswap charges 0.3 % on this chain",
+        "Every team prefers short meetings",
+        "Nuts may cause allergies",
+        "The bridge was hit by a bug in version 2",
+        "Nobody is allergic to caution",
     ],
 )
 def test_what_everybody_can_use_is_general(content: str) -> None:

@@ -17,6 +17,7 @@ from perdure.core.errors import Invalid
 from perdure.core.memory.gates import says_again
 from perdure.core.memory.importance import DAY
 from perdure.core.memory.parts import Memory, Space, Status
+from perdure.core.memory.persons import SAID_OF_SOMEBODY
 from perdure.core.memory.shelf import Proposal
 from perdure.core.session.event import Payload
 from perdure.core.session.memories import MemoryProposed, MemoryReviewed
@@ -56,9 +57,12 @@ _SPECIFIC: Final = (
         ),
     ),
     ("a place on one machine", r"(?:^|[\s\"'(])(?:/(?:home|users|root|tmp|var/folders)/|[a-z]:\\|~/)\S"),
-    ("somebody in particular", r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|myself|he|she|him|her|his|hers)\b"),
+    ("somebody in particular", r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|myself|he|she|him|her|his|hers|the user)\b"),
 )
-_PATTERNS: Final = tuple((told, re.compile(pattern, re.IGNORECASE)) for told, pattern in _SPECIFIC)
+_PATTERNS: Final = (
+    *((told, re.compile(pattern, re.IGNORECASE)) for told, pattern in _SPECIFIC),
+    ("somebody by name", SAID_OF_SOMEBODY),
+)
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):

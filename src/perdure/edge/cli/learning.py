@@ -68,7 +68,10 @@ def propose(
         space = space_of(db, words)
         ttl = None if days is None else days * 86_400
         made = space.propose(memory_of(space, name).id, to=to, evidence=evidence, ttl=ttl)
-    _tell(made, as_json, f"proposed {made.id} to {one_line(to)}")
+    said = f"proposed {made.id} to {one_line(to)}"
+    if made.accepted:
+        said += f": it passed all gates, and was let in as {made.became}"
+    _tell(made, as_json, said)
 
 
 @click.command()

@@ -266,7 +266,7 @@ def undo(run: str, store: str, as_json: bool, **words: Any) -> None:
     if as_json:
         documents.emit({"space": space.space, "run": run, "undone": count})
     else:
-        click.echo(f"took back {counted(count, 'change')} of {one_line(run)}")
+        click.echo(f"took back {one_line(run)}: {counted(count, 'memory')} as before it")
 
 
 # ── coming and going ──

@@ -212,6 +212,8 @@ def _show(report: "SweepReport") -> None:
     for space, run in report.consolidated.items():
         found = ", ".join(f"{count:,} {name}" for name, count in run.found.items()) or "nothing to do"
         console.print(f"consolidated {one_line(space)}: {found}", soft_wrap=True)
+        if run.place:
+            console.print(f"  {one_line(run.place)}; the next one looks at all that again", soft_wrap=True)
     for space, why in report.unconsolidated.items():
         console.print(f"could not consolidate {one_line(space)}: {one_line(why)}", soft_wrap=True)
     did = [f"{report.count(name)} {name}" for name in DEEDS if report.count(name)]

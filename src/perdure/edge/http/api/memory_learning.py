@@ -271,8 +271,6 @@ async def set_accepting(ask: Ask) -> Answer:
     target = await entered(ask, _place(body.clade))
     if ask.actor.kind == "agent":
         raise Denied("a person must say what needs no review, not an agent; sign in as one", reason="approval")
-    if target.space == LETHE:
-        await ask.services.memories.shelves.begin(LETHE, owner=NOBODY)
     await or_missing(ask.services.promoting.allow(target.space, body.auto), "space")
     return await _accepting(ask, target)
 
